@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from recorded_pmus import pmus
 
 from setebench.errors import SetebenchError
-from setebench.native.perf.attributes import Flag
 from setebench.native.perf.encode import Term, encode, table_terms
 from setebench.native.perf.sysfs import Bits, Pmu
 from setebench.native.perf.tables import EventSpec, load_tables
@@ -35,7 +34,7 @@ L3_TERMS = "event=0xac,umask=0x3f,enallcores,enallslices,sliceid=3,threadmask=3"
     [
         ("haswell_ep", "cpu/event=0x48,umask=0x1,cmask=1/", 0x1000148, 0),
         ("haswell_ep", "cpu/event=0xb7,umask=1,offcore_rsp=0x6004007F7/", 0x1B7, 0x6004007F7),
-        ("haswell_ep", "mem-loads", 0x1CD, 3),
+        ("haswell_ep", "cpu/mem-loads/", 0x1CD, 3),
         # the event's upper four bits are bits 32 to 35, as AMD's manuals of the processors have them
         ("zen5", "cpu/event=0x165,umask=0x1F/", 0x100001F65, 0),
         ("zen5", f"amd_l3/{L3_TERMS}/", 0x0303C00000003FAC, 0),
@@ -49,18 +48,6 @@ def test_an_event_is_that_of_every_box_of_its_kind() -> None:
     text = "uncore_imc/cas_count_read/"
     assert configs("haswell_ep", text) == [(f"uncore_imc_{number}", 0x304, 0) for number in (0, 1, 4, 5)]
     assert {term.cpus for term in encode(text, HASWELL)} == {(0, 18)}
-
-
-@pytest.mark.parametrize(
-    ("text", "flags"),
-    [
-        ("cpu/event=0xc0/u", Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV),
-        ("cpu/mem-loads/k", Flag.EXCLUDE_USER | Flag.EXCLUDE_HV),
-        ("cpu-cycles:u", Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV),
-    ],
-)
-def test_modifiers_choose_whose_part_is_counted(text: str, flags: int) -> None:
-    assert [term.attributes.flags for term in terms("haswell_ep", text)] == [flags]
 
 
 # -- refused in one line ---------------------------------------------------------------------------------------------

@@ -36,8 +36,6 @@ class Software(IntEnum):
     PAGE_FAULTS = 2
     CONTEXT_SWITCHES = 3
     CPU_MIGRATIONS = 4
-    PAGE_FAULTS_MIN = 5
-    PAGE_FAULTS_MAJ = 6
 
 
 class Flag(IntFlag):
@@ -46,7 +44,6 @@ class Flag(IntFlag):
     DISABLED = 1 << 0
     INHERIT = 1 << 1
     PINNED = 1 << 2
-    EXCLUDE_USER = 1 << 4
     EXCLUDE_KERNEL = 1 << 5
     EXCLUDE_HV = 1 << 6
     MMAP = 1 << 8

@@ -1,12 +1,10 @@
 """From what an event is called to the request that the kernel gets.
 
     mem_read                          a role, by the table of this processor
-    page-faults  branch-misses        an event that the kernel counts itself, or names for the core's PMU
     cpu/event=0x48,umask=0x1,cmask=1/ terms of a PMU's format, in every box of it (amd_umc is amd_umc_0, amd_umc_1, ...)
     uncore_imc/cas_count_read/        an event that the kernel names
 
-Behind the last slash, or a colon, `u` counts the user's part only, `k` the kernel's. Where a value goes says the
-kernel's format, which may split it: AMD's event 0x165 is 0x65 and bit 32.
+Where a value goes says the kernel's format, which may split it: AMD's event 0x165 is 0x65 and bit 32.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ from setebench.native.perf.tables import EventSpec, table_for, why_none
 FIELDS = ("config", "config1", "config2")
 MOST_EVENTS = 16
 """Wanted at once: as many as a program that marks regions has room for (`setebench.h`). No PMU counts as many."""
-OWN_WORDS = {event.name.lower().replace("_", "-"): event for event in Software}
-"""Names of the kernel's own events as its tools spell them: PAGE_FAULTS is page-faults."""
 SYSTEM_ROLES = {
     "task_clock": Software.TASK_CLOCK,
     "page_fault": Software.PAGE_FAULTS,
@@ -44,9 +40,8 @@ SYSTEM_ROLES = {
 INSIDE = (Software.CONTEXT_SWITCHES, Software.CPU_MIGRATIONS)
 """What happens in the kernel only."""
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|\d{1,19}", re.ASCII)
-_TEXT = re.compile(r"(?:(?P<pmu>[\w.-]+)/(?P<terms>[^/]*)/|(?P<name>[\w.-]+)(?::(?=\w))?)(?P<part>\w*)", re.ASCII)
+_TEXT = re.compile(r"([\w.-]+)/([^/]*)/", re.ASCII)
 _LISTED = re.compile(r"(?:[^,/]|/[^/]*/)+")
-_PARTS = {"": 0, "u": USER_ONLY, "k": Flag.EXCLUDE_USER | Flag.EXCLUDE_HV}
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,22 +189,11 @@ def encode(text: str, pmus: Mapping[str, Pmu]) -> tuple[Term, ...]:
     """The terms of one event's text.
 
     Raises `UsageError` for what isn't one, and `UnsupportedError` for one that this machine lacks."""
-    match, cores = _TEXT.fullmatch(text), core_pmus(dict(pmus))
-    if match is None or match["part"] not in _PARTS:
-        raise UsageError(f"no event {text!r}; see 'setebench counters list --all', and docs/events.md for other forms")
-    name = match["name"]
-    having = [pmu for pmu in cores if name in pmu.events]
-    if name is None or having:
-        terms = [
-            _term(pmu, _values(pmu, pmu.events.get(own, own)), 1.0)
-            for own in (name or match["terms"],)
-            for pmu in having or boxes(pmus, match["pmu"])
-        ]
-    elif name in OWN_WORDS:
-        terms = [Term(attributes=Attributes(type=Type.SOFTWARE, config=OWN_WORDS[name]), pmu="software")]
-    else:
-        raise UsageError(f"no event {text!r}: neither a role of this processor nor a name that the kernel knows")
-    return tuple(term.only(_PARTS[match["part"]]) for term in terms)
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"no event {text!r}: neither a role nor PMU/TERMS/; see 'setebench counters list --all'")
+    kind, terms = match.groups()
+    return tuple(_term(pmu, _values(pmu, pmu.events.get(terms, terms))) for pmu in boxes(pmus, kind))
 
 
 def boxes(pmus: Mapping[str, Pmu], kind: str) -> list[Pmu]:
@@ -230,7 +214,7 @@ def table_terms(spec: EventSpec, pmus: Mapping[str, Pmu]) -> tuple[Term, ...]:
     return tuple(_term(pmu, code.terms, float(code.factor)) for code in spec.codes for pmu in found)
 
 
-def _term(pmu: Pmu, values: Mapping[str, int], factor: float) -> Term:
+def _term(pmu: Pmu, values: Mapping[str, int], factor: float = 1.0) -> Term:
     """An event with these values in the bits that the PMU's format gives them, lowest first.
 
     Raises `UsageError` for a term without a place in the format, or a value with more bits than its place."""
