@@ -116,6 +116,6 @@ def test_refusals_are_one_line_each() -> None:
         "ENOENT: this kernel has no PMU of type"
     )
     faults = Attributes(type=Type.SOFTWARE, config=Software.PAGE_FAULTS, flags=Flag.EXCLUDE_KERNEL)
-    assert "has ended" in refusal(faults, 0x3FFF_FFFF)
+    assert "No such process" in refusal(faults, 0x3FFF_FFFF)
     if not core_pmus(read_pmus(Tree(Path("/")))):
         assert "PMU" in refusal(Attributes(type=Type.RAW, config=0x1D0, flags=Flag.EXCLUDE_KERNEL))

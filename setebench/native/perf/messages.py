@@ -8,6 +8,7 @@ ordinary users.
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import msgspec
@@ -59,9 +60,10 @@ def explain(number: int, request: Request, situation: Situation) -> str:
         return _refused(request, situation)
     if number == errno.ENOENT:
         return _absent(request, situation)
-    name = errno.errorcode.get(number, f"error {number}")
-    unknown = f"the kernel refused the event with {name}, which it does not explain; see the end of dmesg"
-    return _EXPLANATIONS.get(number, unknown).format(cpu=request.cpu, thread=request.pid)
+    said = os.strerror(number)
+    return _EXPLANATIONS.get(number, f"the kernel refused the event: {said}; see the end of dmesg").format(
+        cpu=request.cpu
+    )
 
 
 def no_counter(situation: Situation) -> str:
@@ -121,19 +123,13 @@ def _absent(request: Request, situation: Situation) -> str:
     return "the PMU of this CPU has no such event, or its hypervisor hides it; name another one"
 
 
+_UNKNOWN = "the PMU does not know these bits, this combination or one thread's part; see its 'format' folder"
 _TAKEN = "another profiler or the NMI watchdog has the counters for itself: end it"
+_ELSEWHERE = "CPU {cpu} is offline or has no such PMU; see lscpu"
 _EXPLANATIONS = {
-    errno.EINVAL: "the PMU does not know these bits, this combination or one thread's part; see its 'format' folder",
-    errno.EOPNOTSUPP: "the PMU does not support what was requested (interrupts, one thread's part)",
-    errno.EBUSY: _TAKEN,
-    errno.ENOSPC: _TAKEN,
-    errno.ENODEV: "CPU {cpu} is offline or its PMU lacks what the event needs; see lscpu",
-    errno.ENXIO: "CPU {cpu} has no such PMU; choose another CPU",
+    **dict.fromkeys((errno.EINVAL, errno.EOPNOTSUPP), _UNKNOWN),
+    **dict.fromkeys((errno.EBUSY, errno.ENOSPC), _TAKEN),
+    **dict.fromkeys((errno.ENODEV, errno.ENXIO), _ELSEWHERE),
     errno.EMFILE: "too many open files for so many events and threads; raise the limit (ulimit -n)",
-    errno.ENFILE: "the system has too many open files; raise fs.file-max (as root) or end programs",
-    errno.ENOMEM: "the kernel has no memory for the event; free some",
-    errno.E2BIG: "this kernel is older than what the event needs; use a newer one",
-    errno.ENOSYS: "this kernel is built without performance events (CONFIG_PERF_EVENTS); use another",
-    errno.ESRCH: "thread {thread} has ended; name one that runs",
 }
-"""What an errno means."""
+"""What an errno means here, where the system's own words would not say it."""
