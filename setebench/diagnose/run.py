@@ -19,13 +19,14 @@ from setebench.counters.protocol import Count
 from setebench.diagnose.document import diagnosed
 from setebench.diagnose.figures import Basis
 from setebench.diagnose.records import Thread, Timeline
-from setebench.diagnose.samples import TimeSampling
+from setebench.diagnose.samples import profile
 from setebench.host.environment import read_environment
 from setebench.machine import open_machine
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver, Wanted
 from setebench.native.perf.messages import Situation
 from setebench.native.perf.opened import Counters
 from setebench.native.perf.program.run import Job, run_program
+from setebench.native.perf.sampling import Sampler
 from setebench.native.perf.tables import CYCLES_COUNTER, grouped
 from setebench.native.threads import allowed_cpus
 from setebench.results import Document, MachineRecord
@@ -108,9 +109,9 @@ def observe_program(kit: Kit, command: Sequence[str], limit: float | None = None
     Raises as `native.perf.program.run.run_program` does."""
     job = Job(wanted=kit.wanted, interval=INTERVAL, limit=limit)
     turns = Turns(kit.sets)
-    with TimeSampling() as sampling:
+    with Sampler() as sampling:
         run, _events = run_program(kit.situation, job, command, (sampling, turns))
-        hits, names = sampling.profile([each.end for each in run.intervals])
+        hits, names = profile(sampling, [each.end for each in run.intervals])
     seconds: dict[int, float] = {}
     for hit in hits:
         seconds[hit.thread] = seconds.get(hit.thread, 0.0) + hit.seconds

@@ -1,4 +1,4 @@
-"""Samples of a program's time: buffers that are emptied at every interval, and the places that samples name."""
+"""Samples of a program's time: the places that they name."""
 
 from __future__ import annotations
 
@@ -9,94 +9,50 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
 from setebench import files
 from setebench.diagnose.records import UNKNOWN, Hit
-from setebench.errors import UnsupportedError
-from setebench.host.tree import Tree, parse_cpu_list
-from setebench.native.perf.attributes import Attributes, Flag, Software, Type
-from setebench.native.perf.opened import Counters
-from setebench.native.perf.sampling import Kind, Record, Sampler
+from setebench.native.perf.sampling import SAMPLES_HZ, Kind, Record, Sampler
 
 KERNEL = "[kernel]"
-SAMPLES_HZ = 199
-"""Samples of time a second and CPU: at 20 us each 0.4 % of it; a prime number is in step with nothing that a program
-does regularly."""
 ADDR2LINE_SECONDS = 20.0
 """For one file: large debug information takes seconds to be read."""
-OBSERVED = Flag.INHERIT | Flag.ENABLE_ON_EXEC | Flag.DISABLED | Flag.MMAP | Flag.COMM | Flag.COMM_EXEC | Flag.TASK
-"""From the program's exec on, with all that it starts; also what it maps, and what its threads are called."""
-
 At = tuple[str, int]
 """Path of a file that a program has mapped, and an offset in it."""
 
 
-class TimeSampling(AbstractContextManager["TimeSampling"]):
-    """Samples of a program's time by the CPU clock, a buffer for each CPU. A context manager; `reason` says why there
-    are none, where there are none."""
-
-    def __init__(self) -> None:
-        self._sampler: Sampler | None = None
-        self._records: list[Record] = []
-        self._begin_ns = time.monotonic_ns()
-        self.reason = ""
-
-    def __exit__(self, *_: object) -> None:
-        if self._sampler is not None:
-            self._sampler.close()
-
-    def open(self, process: int, _counters: Counters) -> None:
-        """Sample a program that waits for its exec. Where the kernel refuses there are no samples."""
-        online = Tree(Path("/")).value("sys/devices/system/cpu/online", parse_cpu_list) or (0,)
-        period = round(1e9 / SAMPLES_HZ)
-        event = Attributes(type=Type.SOFTWARE, config=Software.CPU_CLOCK, sample_period=period, flags=OBSERVED)
-        try:
-            self._sampler = Sampler(event, process, online)
-        except UnsupportedError as error:
-            self.reason = str(error)
-        self._begin_ns = time.monotonic_ns()
-
-    def tick(self) -> None:
-        """Empty the buffers."""
-        self._records += self._sampler.drain() if self._sampler is not None else ()
-
-    @property
-    def lost(self) -> int:
-        """Records that found no room."""
-        return 0 if self._sampler is None else self._sampler.lost
-
-    def profile(self, ends: Sequence[float]) -> tuple[tuple[Hit, ...], dict[int, str]]:
-        """Samples of time so far by interval, thread and place, and the names of threads by number, as far as records
-        said. `ends` are the ends of the intervals, seconds."""
-        self.tick()
-        samples, names = placed(self._records)
-        begun = time.time() - (time.monotonic_ns() - self._begin_ns) / 1e9
-        named = places({at for _, _, at in samples if at is not None}, begun)
-        written = {pid: written_code(pid) for pid in {sample.pid for sample, _, _ in samples}}
-        counts: Counter[tuple[int, int, str, str, str]] = Counter()
-        for sample, file, at in samples if ends else ():
-            interval = min(bisect_right(ends, (sample.time - self._begin_ns) / 1e9), len(ends) - 1)
-            function, line = named.get(at, ("", "")) if at else ("", "")
-            # code that a program wrote may lie in a file (memfd), too
-            function = KERNEL if sample.flag else function or _name_at(written[sample.pid], sample.start)
-            counts[interval, sample.tid, function, KERNEL if sample.flag else file, line] += 1
-        hits = tuple(
-            Hit(
-                interval=interval,
-                thread=thread,
-                samples=number,
-                seconds=number / SAMPLES_HZ,
-                function=function,
-                object=file,
-                line=line,
-            )
-            for (interval, thread, function, file, line), number in sorted(counts.items())
+def profile(sampler: Sampler, ends: Sequence[float]) -> tuple[tuple[Hit, ...], dict[int, str]]:
+    """Samples of time so far by interval, thread and place, and the names of threads by number, as far as records said.
+    `ends` are the ends of the intervals, seconds."""
+    sampler.tick()
+    samples, names = placed(sampler.records)
+    begun = time.time() - (time.monotonic_ns() - sampler.begin_ns) / 1e9
+    named = places({at for _, _, at in samples if at is not None}, begun)
+    written = {pid: written_code(pid) for pid in {sample.pid for sample, _, _ in samples}}
+    counts: Counter[tuple[int, int, str, str, str]] = Counter()
+    for sample, file, at in samples if ends else ():
+        interval = min(bisect_right(ends, (sample.time - sampler.begin_ns) / 1e9), len(ends) - 1)
+        function, line = named.get(at, ("", "")) if at else ("", "")
+        # code that a program wrote may lie in a file (memfd), too
+        function = KERNEL if sample.flag else function or _name_at(written[sample.pid], sample.start)
+        counts[interval, sample.tid, function, KERNEL if sample.flag else file, line] += 1
+    hits = tuple(
+        Hit(
+            interval=interval,
+            thread=thread,
+            samples=number,
+            seconds=number / SAMPLES_HZ,
+            function=function,
+            object=file,
+            line=line,
         )
-        return hits, names
+        for (interval, thread, function, file, line), number in sorted(counts.items())
+    )
+    return hits, names
 
 
 def placed(records: Iterable[Record]) -> tuple[list[tuple[Record, str, At | None]], dict[int, str]]:

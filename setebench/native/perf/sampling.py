@@ -9,17 +9,25 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from enum import IntEnum
+from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from setebench.errors import UnsupportedError
+from setebench.host.tree import Tree, parse_cpu_list
 from setebench.native.perf import _perf
-from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag
+from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, explain, read_situation
+from setebench.native.perf.opened import Counters
 
+SAMPLES_HZ = 199
+"""Samples of time a second and CPU: at 20 us each 0.4 % of it; a prime number is in step with nothing that a program
+does regularly."""
+OBSERVED = (
+    *(Flag.INHERIT, Flag.ENABLE_ON_EXEC, Flag.DISABLED, Flag.MMAP, Flag.COMM, Flag.COMM_EXEC, Flag.TASK),
+    *(Flag.SAMPLE_ID_ALL, Flag.USE_CLOCKID),
+)
+"""From the program's exec on, with all that it starts; also what it maps, and what its threads are called."""
 DATA_PAGES = 16
 """64 KiB a buffer: over a thousand samples of a few words, and eight CPUs' buffers fit into the 516 KiB that the kernel
 lets every user lock by default (perf_event_mlock_kb)."""
@@ -90,46 +98,56 @@ def _name(data: bytes, begin: int) -> str:
     return data[begin : len(data) - _TRAILER_BYTES].split(b"\0", 1)[0].decode("utf-8", errors="surrogateescape")
 
 
-class Sampler:
-    """Samples of one event of a process on each of some CPUs, with all that it starts. The kernel's part is left out
-    where this user may not see it."""
+class Sampler(AbstractContextManager["Sampler"]):
+    """Samples of a program's time by the CPU clock, with all that it starts, a buffer for each CPU (a
+    `program.run.Observer`). The kernel's part is left out where this user may not see it. `reason` says why there are
+    none, where there are none; `lost` records found no room."""
 
-    def __init__(self, attributes: Attributes, pid: int, cpus: Sequence[int], data_pages: int = DATA_PAGES) -> None:
-        """Open it, by the clock of `time.monotonic_ns`.
-
-        Raises `UnsupportedError` with the reason where the kernel refuses."""
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.begin_ns = time.monotonic_ns()
+        self.reason, self.lost = "", 0
         self._fds: list[int] = []
         self._pages: list[_perf.Page] = []
-        self.lost = 0
-        """Records that found no room so far, as far as they were drained."""
-        event = msgspec.structs.replace(attributes, sample_type=SAMPLED, clockid=time.CLOCK_MONOTONIC)
-        event = event.with_flags(Flag.SAMPLE_ID_ALL | Flag.USE_CLOCKID)
-        try:
-            os.close(_perf.open_event(event, pid, cpus[0]))
-        except OSError:
-            event = event.with_flags(USER_ONLY)
-        try:
-            for cpu in cpus:
-                self._fds.append(_perf.open_event(event, pid, cpu))
-                self._pages.append(_perf.Page(self._fds[-1], data_pages))
-        except OSError as error:
-            refused, number = len(self._fds) == len(self._pages), error.errno or 0
-            self.close()
-            why = explain(number, Request(attributes=event, pid=pid), read_situation())
-            locked = f"no room for {len(cpus)} x {data_pages} locked pages (ulimit -l, kernel.perf_event_mlock_kb)"
-            raise UnsupportedError(f"no samples: {why if refused else locked}") from error
 
-    def drain(self) -> Iterator[Record]:
-        """Records since the last call, buffer by buffer."""
-        for record in (parse_record(data) for page in self._pages for data in page.drain()):
-            if record is not None and record.kind is Kind.LOST:
-                self.lost += record.start
-            elif record is not None:
-                yield record
-
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Unmap and close everything. May be called twice."""
         while self._pages:
             self._pages.pop().close()
         while self._fds:
             os.close(self._fds.pop())
+
+    def open(self, process: int, _counters: Counters) -> None:
+        """Sample a program that waits for its exec. Where the kernel refuses there are no samples."""
+        cpus = Tree(Path("/")).value("sys/devices/system/cpu/online", parse_cpu_list) or (0,)
+        event = Attributes(
+            type=Type.SOFTWARE,
+            config=Software.CPU_CLOCK,
+            sample_period=round(1e9 / SAMPLES_HZ),
+            sample_type=SAMPLED,
+            clockid=time.CLOCK_MONOTONIC,
+            flags=sum(OBSERVED),
+        )
+        try:
+            os.close(_perf.open_event(event, process, cpus[0]))
+        except OSError:
+            event = event.with_flags(USER_ONLY)
+        try:
+            for cpu in cpus:
+                self._fds.append(_perf.open_event(event, process, cpu))
+                self._pages.append(_perf.Page(self._fds[-1], DATA_PAGES))
+        except OSError as error:
+            refused = len(self._fds) == len(self._pages)
+            self.__exit__()
+            why = explain(error.errno or 0, Request(attributes=event, pid=process), read_situation())
+            locked = f"no room for {len(cpus)} x {DATA_PAGES} locked pages (ulimit -l, kernel.perf_event_mlock_kb)"
+            self.reason = f"no samples: {why if refused else locked}"
+        self.begin_ns = time.monotonic_ns()
+
+    def tick(self) -> None:
+        """Empty the buffers."""
+        for record in (parse_record(data) for page in self._pages for data in page.drain()):
+            if record is not None and record.kind is Kind.LOST:
+                self.lost += record.start
+            elif record is not None:
+                self.records.append(record)
