@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from setebench.counters.counting import countable, counted, hardware_roles, number
+from setebench.counters.counting import countable, counted, hardware_roles
 from setebench.counters.protocol import CountsEvents
 from setebench.counters.roles import ROLES
 from setebench.probe import Base, Probe
@@ -92,7 +92,7 @@ def _rates(
             slowest = [max(float(each.max()) for each in found.values()) for found in ticks]
             seconds = float(np.median(slowest)) / machine.facts.ticks_per_second
             for role in roles:
-                if (events := number(counts[role])) is not None:
+                if (events := counts[role].whole) is not None:
                     rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(events / seconds)
     return rates
 

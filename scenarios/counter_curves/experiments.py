@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from setebench.counters.counting import countable, counted, number
+from setebench.counters.counting import countable, counted
 from setebench.counters.metrics import Measurement, best
 from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError
@@ -76,7 +76,7 @@ class Params:
 
 def _per(counts: dict[str, Count], divisor: float) -> Point:
     """Counts over a divisor."""
-    return {role: [] if (value := number(count)) is None else [value / divisor] for role, count in counts.items()}
+    return {role: [] if count.whole is None else [count.whole / divisor] for role, count in counts.items()}
 
 
 def reader(context: Context, params: Params) -> Iterator[Point]:

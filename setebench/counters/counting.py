@@ -47,8 +47,3 @@ def counted(
             found = counting.read()
         counts |= {role: found[role] for role in group}
     return counts, ticks
-
-
-def number(count: Count) -> float | None:
-    """A count as a number; None where there is none, or where it had its counter for a part of the time."""
-    return None if count.value is None or count.shared else float(count.value)

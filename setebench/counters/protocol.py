@@ -32,6 +32,11 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the counter had its register for only a part of the time (multiplexing)."""
         return self.value is not None and self.running < self.enabled
 
+    @property
+    def whole(self) -> int | None:
+        """The value where the counter had its register all the time."""
+        return None if self.shared else self.value
+
 
 class Counting(Protocol):
     """Counters that are open: they see what `Machine.run` and `run_together` run within the context, and, where an

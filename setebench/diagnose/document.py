@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from setebench import store
-from setebench.counters.counted import Interval
 from setebench.counters.metrics import PARTS
 from setebench.diagnose.figures import EVIDENCE, METRICS, Basis, Figures, findings
-from setebench.diagnose.records import Timeline, usable
+from setebench.diagnose.records import Timeline
 from setebench.results import Document, MachineRecord
 
 SCENARIO = "diagnose"
@@ -103,7 +102,7 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
         "ending": timeline.ending,
         "start_seconds": [interval.begin for interval in timeline.intervals],
         "end_seconds": [interval.end for interval in timeline.intervals],
-        "counts": _known({role: [_value(row, role) for row in timeline.intervals] for role in timeline.roles}),
+        "counts": _known({role: [row.counts[role].whole for row in timeline.intervals] for role in timeline.roles}),
         "uncounted": {role: reason for role, reason in timeline.roles.items() if reason},
         "parts": _known({name: [figures.value(name) for figures in each] for name in PARTS}),
         "metrics": _known({name: [figures.value(name) for figures in each] for name in METRICS}),
@@ -129,11 +128,6 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
 def _known(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Columns in which some interval has a value."""
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
-
-
-def _value(interval: Interval, role: str) -> int | None:
-    count = interval.counts.get(role)
-    return count.value if count is not None and usable(count) else None
 
 
 def spots(timeline: Timeline, weights: Sequence[float | None] | None = None) -> list[Spot]:

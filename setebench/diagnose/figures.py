@@ -21,7 +21,7 @@ from setebench.counters import metrics
 from setebench.counters.counted import Interval
 from setebench.counters.metrics import PARTS, PARTS_ROLES, Measurement, Metric
 from setebench.counters.verdicts import Verdicts
-from setebench.diagnose.records import Timeline, summed, usable
+from setebench.diagnose.records import Timeline, summed
 from setebench.errors import UsageError
 from setebench.results import Finding, Outcome
 
@@ -115,7 +115,9 @@ class Figures:
 
 def counting(intervals: Sequence[Interval], roles: Sequence[str]) -> list[Interval]:
     """Those in which all of these roles were counted."""
-    return [each for each in intervals if all(usable(each.counts.get(role)) for role in roles)]
+    return [
+        each for each in intervals if all(role in each.counts and each.counts[role].whole is not None for role in roles)
+    ]
 
 
 def findings(timeline: Timeline, basis: Basis) -> Iterator[Finding]:
@@ -124,7 +126,7 @@ def findings(timeline: Timeline, basis: Basis) -> Iterator[Finding]:
     for name, (role, unit, meaning) in SYSTEM.items():
         count = summed([each.counts for each in timeline.intervals], (role,))[role]
         reason = count.reason if timeline.intervals else "the program ended before anything was counted"
-        value = count.value if usable(count) and timeline.intervals else None
+        value = count.whole if timeline.intervals else None
         made = value / 1e9 if value is not None and unit == "s" else value
         yield _finding(name, unit, made, (meaning, reason or f"{role} was counted for a part of the time"))
     for name in FIGURES:

@@ -64,11 +64,6 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         return self.intervals[-1].end - self.intervals[0].begin if self.intervals else 0.0
 
 
-def usable(count: Count | None) -> bool:
-    """Whether a count is there and had its counter all the time."""
-    return count is not None and count.value is not None and not count.shared
-
-
 def summed(counts: Sequence[Mapping[str, Count]], roles: Sequence[str]) -> dict[str, Count]:
     """Counts of these roles over several stretches of time; a role that one of them lacks has its reason."""
     if not counts:

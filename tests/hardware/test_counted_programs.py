@@ -163,7 +163,7 @@ def test_a_file_gets_the_counts_in_the_form_of_its_name(program: str, tmp_path: 
         ((), "name a program"),
         (("-e", "no_such_role", "--", "true"), "no_such_role"),
         (("-o", "x.md", "--", "true"), "names no form"),
-        (("-e", "cpu/event=1", "--", "true"), "no list of events"),
+        (("-e", "cpu/event=1", "--", "true"), "no event 'cpu'"),
         (("-e", ",", "--", "true"), "no event"),
     ],
 )
