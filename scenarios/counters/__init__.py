@@ -28,7 +28,7 @@ METHOD = "counts of workloads of known volume, over epochs"
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield what was found of the event of every chosen role (by default: all that the machine has, but the kernel's
-    own). Events whose scale is known, but not well enough, are counted in more epochs.
+    own).
 
     Raises `UnsupportedError` on a machine that counts no events."""
     offered = hardware_roles(context.machine)
@@ -38,12 +38,8 @@ def answer(context: Context) -> Iterator[Finding]:
     with ExitStack() as stack:
         battery = Battery(context, params, stack)
         evidence = Evidence(battery.workloads, battery.levels, params, {role: Observed() for role in roles})
-        for epoch in range(params.most_epochs):
-            if epoch >= params.epochs:
-                verdicts = {role: judge(role, evidence) for role in roles}
-                roles = tuple(role for role in roles if not verdicts[role].kinds and verdicts[role].scale is not None)
-            if roles:
-                evidence.observe(context, roles, epoch)
+        for epoch in range(params.epochs):
+            evidence.observe(context, roles, epoch)
     context.evidence["counts"] = evidence.table()
     for role in wanted:
         refusal = offered.get(role, "this machine knows no event for it")

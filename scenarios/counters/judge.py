@@ -189,7 +189,7 @@ def _explained(role: str, rows: Sequence[Row], evidence: Evidence) -> Verdict:
 
 def _scaled(role: str, evidence: Evidence, scale: Estimate, kinds: set[Kind]) -> Verdict:
     """The verdict of these kinds on an event of this scale (counts per event), trusted where it is 1 and nothing else
-    holds; undecided where its interval is too wide, as more epochs may narrow it."""
+    holds; undecided where its interval is too wide."""
     trust = evidence.params.trust
     if scale.outside(1 - trust, 1 + trust) and scale.low > 0:
         kinds = {*kinds, Kind.SCALED}

@@ -11,17 +11,13 @@ from numpy.typing import NDArray
 from setebench.calibration import MEMORY, Levels
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.counters.roles import ROLES
-from setebench.experiments.calibrate import step_ticks
-from setebench.probe import Probe
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.scenario import Context
-from setebench.stats.ticks.location import mean_ticks, undisturbed
+from setebench.stats.ticks.location import undisturbed
 
 from .params import Params
 from .workloads import Workload
 
-CHAINS, CHAIN_REPETITIONS = (200, 4200), 400
-"""Additions, whose difference calibrates cycles per tick, in a thousandth of a second, in which the frequency seldom
-changes."""
 Numbers = NDArray[np.float64]
 
 
@@ -110,7 +106,7 @@ class Evidence:
             if counted:  # what the first repetitions bring in is there from then on, what others modified is gone
                 _run(context, workload, 1)
             for group in machine.event_groups(counted) if counted else ():
-                per_tick = _cycles_per_tick(context) if workload.make(1)[0].intervals else np.nan
+                per_tick = cycles_per_tick(context) if workload.make(1)[0].intervals else np.nan
                 for place, amount in enumerate(self.params.amounts):
                     # a reading is taken again where its clock shows a gap, as it counted other things too
                     for _ in range(self.params.tries):
@@ -127,18 +123,9 @@ class Evidence:
 
     def _store(self, role: str, name: str, place: tuple[int, int], count: Count, cycles: float) -> None:
         self.roles[role].readings.append(count)
-        empty = np.full((2, self.params.most_epochs, len(self.params.amounts)), np.nan)
+        empty = np.full((2, self.params.epochs, len(self.params.amounts)), np.nan)
         value = np.nan if count.value is None else float(count.value)
         self.roles[role].values.setdefault(name, empty)[:, *place] = value, cycles
-
-
-def _cycles_per_tick(context: Context) -> float:
-    """Cycles of a chain of additions per tick that passes meanwhile, what holds the core up for a short time included:
-    it is in the workloads' time as well, which can't be counted without it."""
-    chains = (Probe().start().add(count).stop() for count in CHAINS)
-    ticks = [context.machine.run(chain, CHAIN_REPETITIONS, cpu=context.cpu, warmup=4)[:, 0] for chain in chains]
-    short, long = (mean_ticks(each, step_ticks(context)) for each in ticks)
-    return (CHAINS[1] - CHAINS[0]) / (long - short)
 
 
 def _run(context: Context, workload: Workload, amount: int) -> NDArray[np.int64]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 class Params:
     """Tunables, each with its unit and why it is what it is."""
 
-    epochs: int = 5  # of everything, in another order each: one more than give an interval
-    most_epochs: int = 12  # for events still open: half as wide an interval, and what is open then takes very long
+    epochs: int = 6  # of everything, in another order each: two more than give an interval
     amounts: tuple[int, ...] = (1, 4)  # units in a reading: two give a slope
     repetitions: int = 96  # a unit of single lines: an interrupt's handful is a few percent of one reading
     tries: int = 4  # of a reading whose clock shows a gap
