@@ -27,7 +27,6 @@ def answer(context: Context) -> Iterable[Finding]:
     figure = context.options.get("figure") or USUAL
     experiment = FIGURES[figure].experiment
     params = Params().quicker() if context.fast else Params()
-    params = params.within(context.machine.facts.lines_per_second)
     points = list(experiment(context, params))
     stored: dict[str, Any] = {"figure": figure, "points": points}
     context.evidence["counter_curves"] = stored
