@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     type=PATH,
     help="A result of `counter-curves` on this machine; may be repeated.",
 )
-@click.option("--verdicts", metavar="FILE", type=PATH, help="Verdicts on events, instead of the stored ones.")
+@click.option(
+    "--verdicts", metavar="FILE", type=PATH, help="A result of `counters validate`, instead of the stored verdicts."
+)
 @click.option("--plot", metavar="FILE", type=PATH, help="Draw the timeline into FILE (.png, .svg or .pdf).")
 @output_options
 @click.pass_context
@@ -82,7 +84,7 @@ def _check(values: dict[str, Any]) -> None:
 def _demonstrated(values: dict[str, Any]) -> Document:
     """Diagnose the demonstration: by the verdicts that are named, or else by counts as they are, as none are stored for
     other machines."""
-    from setebench.counters.verdicts import Key, stored
+    from setebench.counters.verdicts import stored
     from setebench.diagnose.demonstration import demonstrate
     from setebench.diagnose.document import diagnosed
     from setebench.diagnose.figures import Basis, measured_on
@@ -92,8 +94,7 @@ def _demonstrated(values: dict[str, Any]) -> Document:
     started, name, file = datetime.now(UTC), values["machine"], values["verdicts"]
     with closing(open_machine(name)) as machine:
         facts = machine.facts
-        key = Key(processor=facts.name, microcode="", kernel="", version=store.this_tool().version)
-        verdicts = None if file is None else stored(key, name, file)
+        verdicts = None if file is None else stored(machine_record(facts), file)
         limit = measured_on(facts.name, values["calibration"])
         settings = {"machine": name, "verdicts": None if file is None else str(file)}
         basis = Basis(saturation_cycles=limit, verdicts=verdicts, line_bytes=facts.line_size)
@@ -105,12 +106,11 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
     from setebench.diagnose.figures import Basis, measured_on
     from setebench.diagnose.run import diagnose_program, this_machine
     from setebench.native.perf.program.start import NotStarted
-    from setebench.native.perf.tables import this_key
 
-    name = this_machine().name
-    limit = measured_on(name, values["calibration"])
+    machine = this_machine()
+    limit = measured_on(machine.name, values["calibration"])
     # before the program runs: verdicts may have expired
-    basis = Basis(verdicts=stored(this_key(), name, values["verdicts"]), saturation_cycles=limit)
+    basis = Basis(verdicts=stored(machine, values["verdicts"]), saturation_cycles=limit)
     try:
         return diagnose_program(tuple(values["command"]), basis, values["duration"], values["probe_latency"])
     except NotStarted as error:

@@ -18,7 +18,8 @@ import msgspec
 
 from setebench.counters.protocol import Count
 from setebench.counters.roles import ROLES, Quantity
-from setebench.counters.verdicts import Verdicts
+from setebench.counters.verdicts import objection
+from setebench.results import Finding
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, Count]
     seconds: float
     line_bytes: int = 64
-    verdicts: Verdicts | None = None
+    verdicts: Mapping[str, Finding] | None = None
 
     def objection(self, *roles: str) -> str:
         """Why the count of the first of these roles that has none can't be used, one line; empty where all can."""
@@ -44,7 +45,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
             return f"{role} had its counter for {100 * count.running / count.enabled:.0f} % of the time only"
         if self.verdicts is None or ROLES[role].quantity is Quantity.SYSTEM:  # the kernel's own counts are exact
             return ""
-        return self.verdicts.objection(role)
+        return objection(self.verdicts, role)
 
     def sum(self, *roles: str) -> float:
         """The counts of roles that nothing objects to, added up."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from setebench import files, store
-from setebench.errors import SetebenchError, UsageError
-from setebench.results import Finding
-
-SCHEMA = 2
+from setebench import store
+from setebench.errors import SetebenchError
+from setebench.results import Document, Finding, MachineRecord, Tool
 
 
 class Kind(StrEnum):
@@ -38,73 +38,60 @@ class Kind(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What verdicts hold for: the processor (vendor, family, model, stepping), microcode, kernel release, and version
-    of setebench."""
-
-    processor: str
-    microcode: str
-    kernel: str
-    version: str
-
-
-class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of the events of one machine, as stored in a file: findings `counter.ROLE.*` by parameter.
-    `machine` is its name, for people."""
-
-    key: Key
-    machine: str
-    date: str
-    findings: dict[str, Finding]
-    schema: int = SCHEMA
-
-    def objection(self, role: str) -> str:
-        """Why counts of the event of a role can't be used as they are, one line; empty where they can."""
-        finding = self.findings.get(f"counter.{role}.verdict")
-        if finding is None or not isinstance(finding.value, list):
-            why = "run `setebench counters validate` first" if finding is None else finding.reason
-            return f"{role} was not validated: {why}"
-        if finding.value == [Kind.TRUSTED]:
-            return ""
-        said = ", ".join(str(kind).replace("_", " ") for kind in finding.value)
-        return f"{role} is not trusted on this machine: {said}"
+def objection(found: Mapping[str, Finding], role: str) -> str:
+    """Why counts of the event of a role can't be used as they are, by findings `counter.*` by parameter: one line;
+    empty where they can."""
+    finding = found.get(f"counter.{role}.verdict")
+    if finding is None or not isinstance(finding.value, list):
+        why = "run `setebench counters validate` first" if finding is None else finding.reason
+        return f"{role} was not validated: {why}"
+    if finding.value == [Kind.TRUSTED]:
+        return ""
+    said = ", ".join(str(kind).replace("_", " ") for kind in finding.value)
+    return f"{role} is not trusted on this machine: {said}"
 
 
-def place_of(key: Key) -> Path:
-    """Where the verdicts of this key are stored: below the user's XDG data folder."""
+def _key(machine: MachineRecord, tool: Tool) -> dict[str, Any]:
+    """What verdicts hold for: the processor and its microcode, the kernel, and the version of setebench."""
+    parts = [machine.environment.get(name) for name in ("cpu", "kernel")]
+    cpu, kernel = (part if isinstance(part, dict) else {} for part in parts)
+    processor = [machine.name, *(cpu.get(name) for name in ("vendor", "family", "model", "stepping"))]
+    known = {"processor": processor, "microcode": cpu.get("microcode"), "kernel": kernel.get("version")}
+    return known | {"version": tool.version}
+
+
+def _place(machine: MachineRecord) -> Path:
+    """Where the verdicts of this version on a machine's events are stored: below the user's XDG data folder."""
     data = os.environ.get("XDG_DATA_HOME", "")
     base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
-    return base / "setebench" / "verdicts" / (hashlib.sha256(msgspec.json.encode(key)).hexdigest()[:16] + ".json")
+    name = hashlib.sha256(msgspec.json.encode(_key(machine, store.this_tool()))).hexdigest()[:16]
+    return base / "setebench" / "verdicts" / f"{name}.json"
 
 
-def save(verdicts: Verdicts, path: Path | None = None) -> Path:
-    """Write verdicts to their place, or to `path`, replacing older ones; returns where.
-
-    Raises `UsageError` where it can't be written."""
-    target = path or place_of(verdicts.key)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"verdicts can't be stored in {str(target.parent)!r}: {error.strerror}") from error
-    store.write(target, msgspec.json.format(msgspec.json.encode(verdicts), indent=1) + b"\n", force=True)
+def save(document: Document) -> Path:
+    """Store the findings of `counters validate`, replacing older ones; returns where. A validation of some roles
+    replaces those of these roles only. Raises `UsageError` where they can't be written."""
+    target = _place(document.machine)
+    found = stored(document.machine) if document.settings["options"].get("role") else {}
+    found |= {finding.parameter: finding for finding in document.findings}
+    store.make_folder(target.parent)
+    store.save(msgspec.structs.replace(document, findings=list(found.values()), evidence={}), target, force=True)
     return target
 
 
-def stored(key: Key, machine: str, path: Path | None = None) -> Verdicts:
-    """The verdicts stored for this key, none where there are none; with `path` those of that file.
+def stored(machine: MachineRecord, path: Path | None = None) -> dict[str, Finding]:
+    """Findings on a machine's events by parameter: those stored for it, none where there are none; with `path` those of
+    that result of `counters validate`.
 
-    Raises `SetebenchError` for a named file that can't be read or was made for another key: they expired."""
-    target = path or place_of(key)
-    try:
-        found = msgspec.json.decode(files.read_bytes(target), type=Verdicts)
-    except (OSError, msgspec.MsgspecError) as error:
-        if path is None and isinstance(error, FileNotFoundError):
-            return Verdicts(key=key, machine=machine, date="", findings={})
-        raise SetebenchError(f"verdicts can't be read from {str(target)!r}: {error}") from error
-    changed = [name for name in key.__struct_fields__ if getattr(key, name) != getattr(found.key, name)]
-    if changed:
+    Raises `SetebenchError` for a file that can't be read or was made for another key: they expired."""
+    target = path or _place(machine)
+    if path is None and not target.exists():
+        return {}
+    document = store.load(target)
+    now, then = _key(machine, store.this_tool()), _key(document.machine, document.tool)
+    if changed := [name for name in now if now[name] != then[name]]:
         raise SetebenchError(
             f"the verdicts in {str(target)!r} expired: another {' and '.join(changed)} than now; "
             "run `setebench counters validate` again"
         )
-    return found
+    return {finding.parameter: finding for finding in document.findings}

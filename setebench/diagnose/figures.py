@@ -8,7 +8,7 @@ say is unavailable; what could be counted but not be trusted, or had nothing to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,6 @@ from setebench import store
 from setebench.counters import metrics
 from setebench.counters.counted import Interval
 from setebench.counters.metrics import PARTS, PARTS_ROLES, Measurement, Metric
-from setebench.counters.verdicts import Verdicts
 from setebench.diagnose.records import Timeline, summed
 from setebench.errors import UsageError
 from setebench.results import Finding, Outcome
@@ -53,7 +52,7 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True):
     """What figures are made by: verdicts on events (None: counts are taken as they are), the load-miss latency in
     cycles above which this machine's memory is saturated (None: not measured), and the line size."""
 
-    verdicts: Verdicts | None = None
+    verdicts: Mapping[str, Finding] | None = None
     saturation_cycles: float | None = None
     line_bytes: int = 64
 

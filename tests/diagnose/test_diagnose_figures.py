@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
+from setebench import store
 from setebench.counters.counted import Interval
 from setebench.counters.protocol import Count
-from setebench.counters.verdicts import Key, Verdicts, save, stored
+from setebench.counters.verdicts import save, stored
 from setebench.diagnose.document import diagnosed
 from setebench.diagnose.figures import Basis, findings
 from setebench.diagnose.records import Thread, Timeline
 from setebench.errors import SetebenchError
 from setebench.results import Document, Finding, MachineRecord, Outcome
 
-KEY = Key(processor="any", microcode="1", kernel="1", version="1")
 CALIBRATED = Basis(saturation_cycles=300.0)
 
 
@@ -55,11 +55,11 @@ def test_what_is_not_there_is_unavailable_and_what_is_not_trusted_unresolved() -
     assert missing["productive"].outcome is Outcome.UNAVAILABLE and missing["memory_read"].value is not None
     kinds = {**dict.fromkeys(BANDWIDTH_BOUND, "trusted"), "mem_read": "scaled"}
     rows = [Finding(parameter=f"counter.{role}.verdict", value=[kind], unit="list") for role, kind in kinds.items()]
-    trusted = Basis(verdicts=Verdicts(key=KEY, machine="", date="", findings={each.parameter: each for each in rows}))
+    trusted = Basis(verdicts={each.parameter: each for each in rows})
     gated = found(timeline(BANDWIDTH_BOUND), trusted)
     assert gated["memory_read"].outcome is Outcome.UNRESOLVED and "not trusted" in str(gated["memory_read"].reason)
     assert gated["productive"].value == pytest.approx(20)
-    unchecked = Basis(verdicts=Verdicts(key=KEY, machine="", date="", findings={}))
+    unchecked = Basis(verdicts={})
     assert all(
         each.value is None for name, each in found(timeline(BANDWIDTH_BOUND), unchecked).items() if "memory" in name
     )
@@ -109,8 +109,26 @@ def test_a_stream_is_advised_to_use_less_bandwidth_and_a_chase_to_follow_several
     assert "several chains" in chase and "fewer threads" not in chase
 
 
-def test_verdicts_of_another_kernel_expired(tmp_path: Path) -> None:
-    other = Verdicts(key=msgspec.structs.replace(KEY, kernel="2"), machine="", date="", findings={})
-    save(other, tmp_path / "verdicts.json")
-    with pytest.raises(SetebenchError, match="another kernel"):
-        stored(KEY, "any", tmp_path / "verdicts.json")
+def validated(kernel: str, *roles: str, only: bool = False) -> Document:
+    """A result of `counters validate` that trusts events of these roles."""
+    return Document(
+        tool=store.this_tool(),
+        machine=MachineRecord(kind="native", name="any", facts={}, environment={"kernel": {"version": kernel}}),
+        settings={"options": {"role": roles if only else ()}},
+        started="",
+        elapsed_seconds=0.0,
+        findings=[Finding(parameter=f"counter.{role}.verdict", value=["trusted"], unit="list") for role in roles],
+        evidence={},
+    )
+
+
+def test_verdicts_are_kept_by_role_until_the_kernel_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    here = validated("1").machine
+    assert stored(here) == {}
+    save(validated("1", "load", "store"))
+    kept = save(validated("1", "cycles", only=True))
+    assert set(stored(here)) == {f"counter.{role}.verdict" for role in ("load", "store", "cycles")}
+    assert stored(validated("2").machine) == {}
+    with pytest.raises(SetebenchError, match="another kernel than now"):
+        stored(validated("2").machine, kept)

@@ -7,21 +7,17 @@ something else there. docs/events.md describes the format; what a role means sta
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
 from setebench.counters.roles import ROLES, Scope
-from setebench.counters.verdicts import Key
 from setebench.errors import SetebenchError
-from setebench.host.processor import Processor, read_processor
-from setebench.host.tree import Tree
+from setebench.host.processor import Processor
 
 FOLDER = Path(__file__).parent / "events"
 FIRST_FIXED = 32
@@ -173,18 +169,6 @@ def why_none(processor: Processor, role: str) -> str:
         return table.absent.get(role, f"{table.title} has no event for it in our table")
     named = f"{processor.vendor} family {processor.family} model {processor.model} stepping {processor.stepping}"
     return f"no event table for {named}; raw events such as cpu/event=0x3c/ can still be counted"
-
-
-def this_key(tree: Tree | None = None) -> Key:
-    """What verdicts on this machine's events hold for, or on those of the one that `tree` describes."""
-    processor = read_processor(tree or Tree(Path("/")))
-    numbers = (processor.vendor, processor.family, processor.model, processor.stepping)
-    return Key(
-        processor=" ".join("unknown" if part is None else str(part) for part in numbers),
-        microcode=processor.microcode or "unknown",
-        kernel=os.uname().release,
-        version=version("setebench"),
-    )
 
 
 # -- what fits at once: each event needs a counter that it may use, and no counter serves two -------------------------
