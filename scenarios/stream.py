@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from setebench.errors import UsageError
 from setebench.experiments.levels import find_levels
 from setebench.experiments.streams.budget import Budget
@@ -20,7 +22,7 @@ from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
-from setebench.stats.bandwidth.rates import counted, of_threads, rate_of_rounds
+from setebench.stats.bandwidth.rates import rate_of_rounds
 
 EVIDENCE = "stream"
 TABLE = {"copy": "Copy", "scale": "Scale", "add": "Add", "triad": "Triad"}
@@ -78,14 +80,13 @@ def _array_bytes(context: Context, affordable: int) -> tuple[int, float]:
 def _row(stream: Stream, array: int) -> Finding:
     """A kernel's rate."""
     parameter, name = stream.case.parameter("memory"), stream.case.kernel.name
-    gigabytes, _, had_cpu = zip(*stream.rounds[stream.best_form], strict=True)
-    rates = counted(gigabytes, had_cpu)
+    known = np.array([each.gigabytes for each in stream.rounds[stream.best_form]])
+    rates = known[np.isfinite(known)]
     form = "rolled" if stream.best_form else "unrolled"
     spread = f"{rates.min():.4g} to {rates.max():.4g} GB/s"
     ran = f"{TABLE[name]}, {form}, {len(rates)} rounds: {spread}"
     how = f"{ran}, arrays of {array >> 20} MiB"
-    found = decide.measured(parameter, rate_of_rounds(rates), "GB/s", how, EVIDENCE)
-    return of_threads(found, len(stream.case.cpus), had_cpu, stream.shared)
+    return decide.measured(parameter, rate_of_rounds(rates), "GB/s", how, EVIDENCE)
 
 
 SCENARIO = Scenario(

@@ -185,16 +185,6 @@ class SwitchesPrefetchers(Protocol):
         ...
 
 
-@runtime_checkable
-class CountsCpuTime(Protocol):
-    """A machine whose threads may lose their CPU to other programs, and that counts for how long they had it."""
-
-    def cpu_time(self, cpu: int | None = None) -> tuple[float, float] | None:
-        """The seconds in which the threads of all runs so far on a CPU had it, and the seconds that these runs took; by
-        default of the CPU that `Machine.run` takes. None where nobody counts; only differences say something."""
-        ...
-
-
 ENTRY_POINT_GROUP = "setebench.machines"
 
 

@@ -26,7 +26,6 @@ from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.loops.records import RunsLoops
 from setebench.machine import (
     BindsMemory,
-    CountsCpuTime,
     Facts,
     Machine,
     Region,
@@ -42,7 +41,7 @@ MOST_MEMORY_BYTES = 1 << 46  # 64 TiB, what the largest servers of today hold
 MOST_CPUS = 1 << 13  # what Linux is built for at most
 MOST_PAGE_BYTES = 1 << 34  # a power of two above any page, or line, that an architecture has had
 
-CAPABILITIES = (BindsMemory, SwitchesPrefetchers, CountsCpuTime, CountsEvents, RunsLoops)
+CAPABILITIES = (BindsMemory, SwitchesPrefetchers, CountsEvents, RunsLoops)
 """Protocols of methods that not every machine has; a recording names them."""
 
 

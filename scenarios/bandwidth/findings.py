@@ -12,7 +12,7 @@ from setebench.calibration import MEMORY
 from setebench.experiments.streams.timed import Case, Stream
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
-from setebench.stats.bandwidth.rates import counted, of_threads, rate_of_rounds
+from setebench.stats.bandwidth.rates import rate_of_rounds
 
 EVIDENCE = "bandwidth"
 
@@ -30,15 +30,15 @@ def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding
     (`per_ns` cycles a nanosecond): what a round reached depends on the clock that neighbours left the core just then.
     All threads together lower the clock themselves."""
     rolled, case = stream.best_form, stream.case
-    gigabytes, per_cycle, had_cpu = zip(*stream.rounds[rolled], strict=True)
-    name, rates = case.parameter(stream.level), counted(gigabytes, had_cpu)
+    known = np.array(stream.rounds[rolled]).T  # gigabytes, bytes a cycle
+    rates, cycles = (each[np.isfinite(each)] for each in known)
+    name = case.parameter(stream.level)
     if not len(rates):
         yield decide.unresolved(name, "GB/s", "in no round did the references of enough samples agree; run again")
         return
     forms = f", {'rolled' if rolled else 'unrolled'}" if len(case.kernel.forms) > 1 else ""
     spread = f"{rates.min():.3g} to {rates.max():.3g} GB/s"
     how = f"84th percentile of {len(rates)} rounds ({spread}) over {_size(stream.bytes)} a thread{forms}"
-    cycles = counted(per_cycle, had_cpu)
     if per_ns and stream.alone and len(cycles):
         rates, how = cycles * per_ns, f"{how}; here bytes a cycle at {per_ns:.3g} GHz"
     found = [_rate(name, rates, "GB/s", how, stream.alone)]
@@ -48,7 +48,7 @@ def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding
     if not stream.shared and len(cycles):
         paired = f"84th percentile of {len(cycles)} rounds between references{forms}"
         found.append(_rate(f"{name}.per_cycle", cycles, "bytes/cycle", paired, stream.alone))
-    yield from (of_threads(each, len(case.cpus), had_cpu, stream.shared) for each in found)
+    yield from found
 
 
 def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alone: bool) -> Finding:

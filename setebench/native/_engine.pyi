@@ -20,5 +20,4 @@ def run(
     dither: NDArray[np.int32],
     meeting: Meeting | None,
     counters: NDArray[np.int32] | None,
-    spent: NDArray[np.int64] | None,
 ) -> tuple[int, int, int] | None: ...

@@ -67,20 +67,11 @@ cdef extern from "linux/perf_event.h":
 
 cdef extern from *:
     """
-    #include <sched.h>
-    #include <time.h>
     #include <stdint.h>
     #include <cpuid.h>
     #include <x86intrin.h>
 
     static uint64_t setebench_rdtsc(void) { _mm_lfence(); uint64_t t = __rdtsc(); _mm_lfence(); return t; }
-
-    static int64_t setebench_nanoseconds(clockid_t clock)
-    {
-        struct timespec now;
-        clock_gettime(clock, &now);
-        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    }
 
     static void setebench_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *r)
     {
@@ -88,9 +79,6 @@ cdef extern from *:
     }
     """
     uint64_t setebench_rdtsc() nogil
-    int CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID
-    int sched_getcpu() nogil
-    int64_t setebench_nanoseconds(int) nogil
     void setebench_cpuid(uint32_t, uint32_t, uint32_t *) nogil
 
 
@@ -137,20 +125,18 @@ cdef int _switch(const int32_t *leaders, Py_ssize_t groups, unsigned long reques
 
 
 def run(uintptr_t code, int64_t code_bytes, const int64_t[:, ::1] rows, int64_t[:, ::1] results,
-        const int32_t[::1] dither, Meeting meeting, const int32_t[::1] counters, int64_t[:, ::1] spent):
+        const int32_t[::1] dither, Meeting meeting, const int32_t[::1] counters):
     """Run the driver at `code` and the operations behind it, `code_bytes` in all, one repetition per row of complements
     of addresses. Ticks go to `results`, shape (rows, intervals); `dither` holds the waits.
 
     `counters` are descriptors of leaders of groups of events, which count from here to the end of the run: they are
-    switched on and off here, so that hardly anything but the probe is counted. To the row of `spent` of this thread's
-    CPU are added the nanoseconds of the run in which it had that, and all that passed.
+    switched on and off here, so that hardly anything but the probe is counted.
 
     The guard must be installed. Returns None, or (signal, instruction, data address) of the fault that ended it."""
     cdef setebench_call call
-    cdef int error = 0, refused = 0, cpu = sched_getcpu()
+    cdef int error = 0, refused = 0
     cdef const int32_t *leaders = NULL
     cdef Py_ssize_t groups = 0
-    cdef int64_t began, had, passed
     if rows.shape[0] == 0:
         return None
     call.code = <setebench_stitched>code
@@ -165,16 +151,9 @@ def run(uintptr_t code, int64_t code_bytes, const int64_t[:, ::1] rows, int64_t[
     with nogil:
         # its memory would come into being while it is counted
         error = setebench_guard_prepare() if groups else 0
-        began = setebench_nanoseconds(CLOCK_MONOTONIC)
-        had = setebench_nanoseconds(CLOCK_THREAD_CPUTIME_ID)
         refused = _switch(leaders, groups, PERF_EVENT_IOC_ENABLE)
         error = error or setebench_guard_run(&call)
         refused = _switch(leaders, groups, PERF_EVENT_IOC_DISABLE) or refused
-        had = setebench_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - had
-        passed = setebench_nanoseconds(CLOCK_MONOTONIC) - began
-    if spent is not None and 0 <= cpu < spent.shape[0]:
-        spent[cpu, 0] += had
-        spent[cpu, 1] += passed
     if error:
         raise UnsupportedError(f"no signal stack: {strerror(error).decode()}")
     if refused:

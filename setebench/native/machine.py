@@ -61,7 +61,6 @@ class NativeMachine(NativeCounters):
         self._open = True
         self._loops = NativeLoops(prefetch_hints())
         self._stitched = lru_cache(KEPT_PROBES)(self._stitch)
-        self._spent = np.zeros((self._cpus[-1] + 1, 2), dtype=np.int64)
         self._rng = np.random.default_rng()
         self._bracket = "lfence"
         self._dither_cycles = _UNCALIBRATED_DITHER_CYCLES
@@ -109,11 +108,6 @@ class NativeMachine(NativeCounters):
         for cpu in cpus:
             choose_cpu(cpu, self._cpus)
         return self._switches.off(names, cpus)
-
-    def cpu_time(self, cpu: int | None = None) -> tuple[float, float]:
-        """See `setebench.machine.CountsCpuTime`."""
-        had, passed = self._spent[self._cpu if cpu is None else choose_cpu(cpu, self._cpus)].tolist()
-        return had / 1e9, passed / 1e9
 
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
@@ -180,7 +174,7 @@ class NativeMachine(NativeCounters):
         dither = self._dither(len(table) * stitched.dithers)
         code = stitched.address, stitched.code_bytes
         with nullcontext() if self._counting is None else self._counting.around_run(meeting is not None) as leaders:
-            fault = _engine.run(*code, table, results, dither, meeting, leaders, self._spent)
+            fault = _engine.run(*code, table, results, dither, meeting, leaders)
         if fault is not None:
             number, instruction, address = fault
             operation = stitched.operation_at(instruction)

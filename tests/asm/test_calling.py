@@ -45,7 +45,7 @@ def test_a_fault_names_its_operation(text: str, operation: int) -> None:
     row = [[8 if base.name == "bad" else region.address for base in probe.bases]]
     _engine.guard_install()
     results, code = np.zeros((1, stitched.intervals), dtype=np.int64), (stitched.address, stitched.code_bytes)
-    fault = _engine.run(*code, ~np.array(row), results, np.zeros(9, np.int32), None, None, None)
+    fault = _engine.run(*code, ~np.array(row), results, np.zeros(9, np.int32), None, None)
     assert fault is not None and (fault[0], fault[2]) == (signal.SIGSEGV, 8)
     assert stitched.operation_at(fault[1]) == operation
 

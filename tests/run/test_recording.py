@@ -22,7 +22,6 @@ from setebench import campaign, store
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.machine import (
-    CountsCpuTime,
     Machine,
     PrefetcherSwitch,
     SwitchesPrefetchers,
@@ -129,13 +128,10 @@ class Able(Noisy):
         counts = {role: Count(role=role, value=(1 << 64) - 5, enabled=9) for role in roles}
         yield SimpleNamespace(read=lambda: counts)
 
-    def cpu_time(self, cpu: int | None = None) -> tuple[float, float]:
-        return 1.0, 1.5
-
 
 def use_all(machine: Any) -> list[Any]:
     """Something of every capability, and what came of it."""
-    reported: list[Any] = [machine.cpu_time(), machine.prefetcher_switches(), machine.event_roles()]
+    reported: list[Any] = [machine.prefetcher_switches(), machine.event_roles()]
     with machine.count_events(machine.event_groups(["load"])[0]) as counting:
         reported.append(counting.read())
     for context in (
@@ -151,7 +147,7 @@ def use_all(machine: Any) -> list[Any]:
     return reported
 
 
-CAPABILITIES = (CountsCpuTime, CountsEvents, SwitchesPrefetchers)
+CAPABILITIES = (CountsEvents, SwitchesPrefetchers)
 
 
 def test_a_recorded_machine_can_do_what_it_can_alone_and_so_can_its_replay() -> None:
@@ -163,8 +159,8 @@ def test_a_recorded_machine_can_do_what_it_can_alone_and_so_can_its_replay() -> 
     assert use_all(replay) == reported
     for machine in (recorder, replay):
         assert all(isinstance(machine, each) for each in CAPABILITIES)
-    with pytest.raises(SetebenchError, match=r"no answer to cpu time"):
-        replay.cpu_time()
+    with pytest.raises(SetebenchError, match=r"no answer to event roles"):
+        replay.event_roles()
 
 
 # -- damage ---------------------------------------------------------------------------------------------------------

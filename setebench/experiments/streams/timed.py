@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import reference
@@ -20,7 +18,7 @@ from setebench.experiments.paired import RoundsParams, paired
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS
 from setebench.experiments.streams.team import arrays
-from setebench.machine import CountsCpuTime, Machine, Region, run_on
+from setebench.machine import Region, run_on
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import BLOCK_BYTES, Kernel, stream_bytes
 from setebench.scenario import Context
@@ -62,12 +60,10 @@ class Case:
 
 
 class Round(NamedTuple):
-    """GB/s and bytes a core cycle of all threads together, NaN where too few samples were undisturbed, and the least
-    part of the round's time for which a thread had its CPU."""
+    """GB/s and bytes a core cycle of all threads together, NaN where too few samples were undisturbed."""
 
     gigabytes: float
     per_cycle: float
-    had_cpu: float
 
 
 @dataclass
@@ -192,11 +188,9 @@ class _Timer:
             for base, back in zip(bases_of(cpu), (1, 0), strict=True):
                 at = (blocks - back) % stream.blocks * stream.spacing
                 placements[base] = self._regions[cpu].address + at
-        before = _spent(machine, cpus)
         work, line = reference(self._context).work, self._context.line_size
         probes = {cpu: stream.probe(cpu, line, rolled, work) for cpu in cpus}
         found = run_on(machine, probes, placements, warmup=warmup)
-        had, passed = (_spent(machine, cpus) - before).T
         if memory:
             self._place[len(cpus)] = int(blocks[-1]) + 1
             self._writing = bool(stream.case.kernel.written_bytes)
@@ -204,7 +198,7 @@ class _Timer:
         accesses = max(1, stream.sample_bytes // WIDTHS["64"])
         pairs = [paired(self._context, found[cpu], accesses) for cpu in cpus]
         per_cycle = sum(stream.sample_bytes / located(pair) for pair in pairs)
-        return Round(self._gigabytes(stream, pairs), per_cycle, float((had / passed).min()))
+        return Round(self._gigabytes(stream, pairs), per_cycle)
 
     def _warmup(self, stream: Stream) -> int:
         """Samples before those that count: a pass over a cache's data set; in memory, as many as leave caches full of
@@ -221,11 +215,3 @@ class _Timer:
             bodies = np.max([pair.ticks[:, 2] - bracket_ticks(pair) for pair in pairs], axis=0)
             return len(pairs) * stream.sample_bytes / interquartile_mean(bodies) * rate / 1e9
         return sum(stream.sample_bytes / core_ticks(pair) for pair in pairs) * rate / 1e9
-
-
-def _spent(machine: Machine, cpus: Sequence[int]) -> NDArray[np.float64]:
-    """Seconds for which each CPU's threads had it, and that they took, shape (cpus, 2); as if they always had it where
-    nobody counts."""
-    spent = [machine.cpu_time(cpu) if isinstance(machine, CountsCpuTime) else None for cpu in cpus]
-    now = time.monotonic()
-    return np.array([each or (now, now) for each in spent])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,10 +91,10 @@ def test_a_data_set_outgrows_the_level_before_and_fits_its_own(
 CPUS = (0,)
 
 
-def stream(level: str, kernel: str, rates: dict[bool, list[float]], shared: bool = False, had: float = 1.0) -> Stream:
+def stream(level: str, kernel: str, rates: dict[bool, list[float]], shared: bool = False) -> Stream:
     """A stream in whose rounds without a rate of their own for the core there is half of what there is of gigabytes."""
     found = Stream.over(Case(KERNELS[kernel], "64", CPUS), level, 1 << 14, 1 << 17, shared=shared)
-    found.rounds = {rolled: [Round(each, each / 2, had) for each in own] for rolled, own in rates.items()}
+    found.rounds = {rolled: [Round(each, each / 2) for each in own] for rolled, own in rates.items()}
     return found
 
 
@@ -115,29 +113,6 @@ def test_a_rate_is_what_good_rounds_reach_in_the_faster_form() -> None:
     assert "6 rounds (60 to 101 GB/s)" in rate.method and ", rolled" in rate.method
     assert found[f"{name}.traffic"].value == pytest.approx(2 * float(rate.value))
     assert (found[f"{name}.per_cycle"].value, found[f"{name}.per_cycle"].unit) == (rate.value / 2, "bytes/cycle")
-
-
-def test_rounds_in_which_a_thread_lost_its_cpu_count_for_nothing_while_others_are_left() -> None:
-    disturbed = stream("memory", "load", {False: [10.0, 10.1, 10.2, 10.1]}, shared=True)
-    disturbed.rounds[False] += [Round(14.0, 7.0, 0.5)] * 2  # one thread alone has the memory
-    found = reported(disturbed)["bandwidth.memory.load.64.threads_1"]
-    assert "4 rounds" in found.method and isinstance(found.value, float) and found.value < 10.3
-    always = reported(stream("memory", "load", {False: [10.0, 10.1, 10.2]}, shared=True, had=0.3))
-    assert always["bandwidth.memory.load.64.threads_1"].outcome is Outcome.MEASURED
-
-
-@pytest.mark.parametrize(
-    ("level", "shared", "outcome"), [("l1", False, Outcome.AT_LEAST), ("memory", True, Outcome.UNRESOLVED)]
-)
-def test_a_rate_of_threads_that_never_ran_at_once_is_one_sided(level: str, shared: bool, outcome: Outcome) -> None:
-    rates = {False: [30.0, 30.1, 30.2, 30.1]}
-    joint = stream(level, "load", rates, shared, had=0.3)
-    joint.case = replace(joint.case, cpus=(0, 1))
-    found = reported(joint)[f"bandwidth.{level}.load.64.threads_2"]
-    assert found.outcome is outcome and "shared its CPU" in str(found.reason)
-    assert found.low is not None and found.low <= 30.0
-    joint.rounds[False] = [each._replace(had_cpu=1.0) for each in joint.rounds[False]]
-    assert reported(joint)[f"bandwidth.{level}.load.64.threads_2"].outcome is Outcome.MEASURED
 
 
 def test_plots_are_drawn_from_evidence_alone() -> None:
