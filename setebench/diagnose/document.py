@@ -112,12 +112,7 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
         "function_seconds": _by_interval(timeline, hot) if timeline.hits else {},
         "suffering": spots(timeline, [float(flag or 0) for flag in flags])[:MOST_SPOTS],
         "unsampled": timeline.unsampled,
-        "lost_samples": timeline.lost_samples,
         "threads": list(timeline.threads),
-        "regions": [
-            {"name": one.name, "calls": one.calls, "seconds": one.seconds, "counts": one.counts}
-            for one in timeline.regions
-        ],
         "watched_seconds": [seconds for seconds, _ in timeline.probed],
         "watched_ns": [latency for _, latency in timeline.probed],
         "idle_ns": timeline.idle_ns,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from setebench.counters.counted import Interval, Region, total
+from setebench.counters.counted import Interval, total
 from setebench.counters.protocol import Count
 
 UNKNOWN = "[unknown]"
@@ -52,10 +52,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     threads: tuple[Thread, ...] = ()
     probed: tuple[tuple[float, float], ...] = ()
     idle_ns: float | None = None
-    regions: tuple[Region, ...] = ()
     unsampled: str = ""
     unprobed: str = ""
-    lost_samples: int = 0
     ending: str = ""
 
     @property

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from setebench import store
-from setebench.counters.counted import Interval, Run, regions
+from setebench.counters.counted import Interval, Run
 from setebench.counters.protocol import Count
 from setebench.diagnose.document import diagnosed
 from setebench.diagnose.figures import Basis
@@ -123,9 +123,7 @@ def observe_program(kit: Kit, command: Sequence[str], limit: float | None = None
         threads=tuple(
             Thread(number=each, name=names.get(each, ""), cpu_seconds=seconds[each]) for each in sorted(seconds)
         ),
-        regions=tuple(regions(run.regions)),
         unsampled=sampling.reason or ("" if hits else "the program took too little CPU time for a sample"),
-        lost_samples=sampling.lost,
         ending=f"exit status {run.status}" if run.signal is None else f"killed by signal {run.signal}",
     ), run
 

@@ -14,9 +14,6 @@ MOST = 12
 BAR = 40
 """Characters of a full bar."""
 
-SYSTEM = {"page_fault": "page faults", "context_switch": "context switches", "cpu_migration": "migrations"}
-"""What the kernel counts of a region."""
-
 PARTS = {
     "diagnose.productive": "productive",
     "diagnose.other_stalls": "other stalls",
@@ -42,7 +39,6 @@ def report(document: Document) -> str:
         "Time by function (samples of time on a CPU)": _spots(found.get("functions") or ()),
         f"While memory was saturated ({saturated:.3g} s)": _spots(found.get("suffering") or ()),
         "Threads (CPU time by samples)": _threads(found.get("threads") or ()),
-        "Regions": map(_region, found.get("regions") or ()),
         "What to try": (f"- {each['text']}\n    rests on {', '.join(each['rests_on'])}" for each in advice),
         "Not known": _unknown(document, found),
     }
@@ -83,12 +79,6 @@ def _threads(threads: Sequence[Found]) -> Iterator[str]:
         yield f"{thread['number']:>8}  {thread['name']:16} {thread['cpu_seconds']:.3g} s"
     if len(busiest) > MOST:
         yield f"and {len(busiest) - MOST} more"
-
-
-def _region(region: Found) -> str:
-    known = {words: region["counts"].get(role, {}).get("value") for role, words in SYSTEM.items()}
-    counts = [f"{value:,} {words}" for words, value in known.items() if value is not None]
-    return f"{region['name']}: {region['calls']:,} calls, {region['seconds']:.3g} s, {', '.join(counts)}"
 
 
 def _unknown(document: Document, found: Found) -> Iterator[str]:

@@ -39,11 +39,10 @@ _KERNEL_MODE, _MODE_BITS, _OF_EXEC = 1, 7, 1 << 13
 
 
 class Kind(IntEnum):
-    """Kinds of record that are read, by the kernel's numbers: a process mapped code, records found no room, a thread
-    got a name or started a program, a thread began, a sample."""
+    """Kinds of record that are read, by the kernel's numbers: a process mapped code, a thread got a name or started
+    a program, a thread began, a sample."""
 
     MAPPED = 1
-    LOST = 2
     NAMED = 3
     BEGAN = 7
     SAMPLE = 9
@@ -84,7 +83,7 @@ def parse_record(data: bytes) -> Record | None:
         if number == Kind.BEGAN:  # pid, ppid, tid, ptid
             threads = _halves(words[1])
             return Record(Kind.BEGAN, at, own[0], threads[0], own[1], threads[1])
-        return Record(Kind.LOST, at, 0, 0, words[1]) if number == Kind.LOST else None
+        return None
     except (IndexError, ValueError) as error:
         raise ValueError(f"a record of {len(data)} bytes ends within a field") from error
 
@@ -101,12 +100,12 @@ def _name(data: bytes, begin: int) -> str:
 class Sampler(AbstractContextManager["Sampler"]):
     """Samples of a program's time by the CPU clock, with all that it starts, a buffer for each CPU (a
     `program.run.Observer`). The kernel's part is left out where this user may not see it. `reason` says why there are
-    none, where there are none; `lost` records found no room."""
+    none, where there are none."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.begin_ns = time.monotonic_ns()
-        self.reason, self.lost = "", 0
+        self.reason = ""
         self._fds: list[int] = []
         self._pages: list[_perf.Page] = []
 
@@ -146,8 +145,5 @@ class Sampler(AbstractContextManager["Sampler"]):
 
     def tick(self) -> None:
         """Empty the buffers."""
-        for record in (parse_record(data) for page in self._pages for data in page.drain()):
-            if record is not None and record.kind is Kind.LOST:
-                self.lost += record.start
-            elif record is not None:
-                self.records.append(record)
+        found = (parse_record(data) for page in self._pages for data in page.drain())
+        self.records += (record for record in found if record is not None)
