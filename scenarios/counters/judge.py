@@ -24,19 +24,15 @@ from setebench.stats.candidates import likeliest
 from setebench.stats.estimate import Estimate, Interval, over_epochs
 
 from .observe import Evidence, Numbers
-from .workloads import BESIDE, BURSTS, FULL_LINES, IDLE_CYCLES
+from .workloads import BESIDE, BURSTS, FULL_LINES, GIVEN_AWAY, IDLE_CYCLES, IN_MEMORY, OWNED, READS
 
-FAMILIES = (
-    ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"),
-    ("l2_rfo", "l2_rfo_miss"),
-    ("l1d_writeback", "l2_writeback", "mem_write", "home_write"),
-)
+FAMILIES = (READS, OWNED, (*GIVEN_AWAY, *IN_MEMORY))
 """Roles whose events might count each other's lines: those of one direction. All others are alone."""
 
 PRIMARY = {
     **{"load_fb_hit": "far_pair", "load": "hot_load", "store": "hot_store"},
-    **dict.fromkeys(("l2_rfo", "l2_rfo_miss", "mem_write", "home_write"), "far_store"),
-    **dict.fromkeys(("l1d_writeback", "l2_writeback"), "beyond_store"),
+    **dict.fromkeys((*OWNED, *IN_MEMORY), "far_store"),
+    **dict.fromkeys(GIVEN_AWAY, "beyond_store"),
 }
 """The workload beside a busy sibling that a role is about; `far_load` for the others."""
 

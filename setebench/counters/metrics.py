@@ -128,24 +128,22 @@ CONTRADICTION = 0.04
 other. Two trusted events may err by 2 % each, in opposite directions (`setebench counters validate`)."""
 
 
-def cycles_by_cause(measure: Measure) -> dict[str, float] | str:
+def cycles_by_cause(measure: Measure) -> dict[str, Metric]:
     """`PARTS` of the cycles in percent, or why they are not known: each role per cycle over the time that counted both.
 
     Cycles spent on a mispredicted path count as productive, waiting for instructions as other, and phases that wait for
     loads and phases that wait for stores within one measurement as memory bound for the longer of the two only."""
-    fraction: dict[str, float] = {}
-    for role in PARTS_ROLES:
-        made = Definition(role, "", (role,), ("cycles",), PARTS_SOURCE).of(measure)
-        if made.value is None:
-            return made.reason
-        fraction[role] = made.value
-    stalls = fraction["no_execute"]
+    known = Metric(unit="%", roles=("cycles", *PARTS_ROLES), method=PARTS_SOURCE)
+    made = {role: Definition(role, "", (role,), ("cycles",), PARTS_SOURCE).of(measure) for role in PARTS_ROLES}
+    stalls, l1_miss, store_buffer, fb_full, sq_full = (each.value or 0.0 for each in made.values())
+    reason = next((each.reason for each in made.values() if each.value is None), "")
     if stalls > 1 + CONTRADICTION:
-        return f"no_execute is {stalls:.2f} of all cycles, so one of the two counts is wrong"
+        reason = reason or f"no_execute is {stalls:.2f} of all cycles, so one of the two counts is wrong"
+    if reason:
+        return dict.fromkeys(PARTS, msgspec.structs.replace(known, reason=reason))
     # a part never exceeds its whole: full buffers are counted in cycles that execute something, too
     stalls = min(stalls, 1.0)
-    store_buffer = fraction["stall_store_buffer"]
-    memory = min(max(fraction["stall_l1d_miss"], store_buffer), stalls)
-    bandwidth = min(max(fraction["fb_full"] + fraction["sq_full"], store_buffer), memory)
+    memory = min(max(l1_miss, store_buffer), stalls)
+    bandwidth = min(max(fb_full + sq_full, store_buffer), memory)
     values = (1 - stalls, stalls - memory, memory - bandwidth, bandwidth, store_buffer)
-    return {name: 100 * value for name, value in zip(PARTS, values, strict=True)}
+    return {name: msgspec.structs.replace(known, value=100 * value) for name, value in zip(PARTS, values, strict=True)}

@@ -19,7 +19,7 @@ import msgspec
 from setebench import store
 from setebench.counters import metrics
 from setebench.counters.counted import Interval
-from setebench.counters.metrics import PARTS, PARTS_ROLES, Measurement, Metric
+from setebench.counters.metrics import PARTS, Measurement, Metric
 from setebench.diagnose.records import Timeline, summed
 from setebench.errors import UsageError
 from setebench.results import Finding, Outcome
@@ -78,17 +78,13 @@ class Figures:
     basis: Basis
 
     @cached_property
-    def parts(self) -> dict[str, float] | str:
-        """Cycles by cause, or why they are not known."""
+    def parts(self) -> dict[str, Metric]:
+        """Cycles by cause."""
         return metrics.cycles_by_cause(self.measurement)
 
     def metric(self, name: str) -> Metric:
         """A part of the cycles, or a metric of `METRICS`."""
-        if name in PARTS:
-            known = Metric(unit="%", roles=("cycles", *PARTS_ROLES), method=metrics.PARTS_SOURCE)
-            found = {"reason": self.parts} if isinstance(self.parts, str) else {"value": self.parts[name]}
-            return msgspec.structs.replace(known, **found)
-        return metrics.best(name, self.measurement)
+        return self.parts[name] if name in PARTS else metrics.best(name, self.measurement)
 
     def value(self, name: str) -> float | None:
         """A figure's value; None where it could not be made."""
