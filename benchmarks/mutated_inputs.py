@@ -129,7 +129,7 @@ def reading(name: str, rng: random.Random) -> list[str]:
 def command_line(rng: random.Random) -> list[str]:
     """Words of a command that exist, mutated."""
     every = [["show", "good.json"], ["sim", "schema"], ["sim", "list"], ["counters", "list"], ["doctor"],
-             ["counters", "tables"], ["export", "good.json", "--to", "gcc"], ["compare", "good.json", "good.json"],
+             ["export", "good.json", "--to", "gcc"], ["compare", "good.json", "good.json"],
              ["fleet", "compare", "."], ["score", "--machines", "no"], ["sim", "truth", "plain"], ["twin", "good.json"],
              ["verify", "good.json"], ["fleet", "simulate", "--nodes", "no", "-o", "out"], ["counters", "validate"],
              [rng.choice(sorted(registry.catalogue())), "--fast"], ["characterize", "-o", "out.json"]]  # fmt: skip

@@ -39,32 +39,29 @@ class Params:
 PARAMS = Params()
 
 
-def idle_core(tree: Tree | None = None, seconds: float = PARAMS.idle_seconds) -> int:
+def idle_core() -> int:
     """A CPU whose whole core is idle, beside at least one more core for the program.
 
     Raises `UnsupportedError` where there is none."""
-    system = tree or Tree(Path("/"))
+    system = Tree(Path("/"))
     before = _ticks(system)
-    time.sleep(seconds)
-    after = _ticks(system)
+    time.sleep(PARAMS.idle_seconds)
+    passed = {cpu: ticks - before.get(cpu, ticks) for cpu, ticks in _ticks(system).items()}
     siblings = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    cores = {system.value(siblings.format(cpu), parse_cpu_list) or (cpu,) for cpu in after}
+    cores = {system.value(siblings.format(cpu), parse_cpu_list) or (cpu,) for cpu in passed}
     # a CPU that sleeps without ticks counts none
-    passed = {cpu: after[cpu] - before[cpu] for cpu in after.keys() & before.keys()}
-    idle = {cpu for cpu, (idle, every) in passed.items() if 100 * idle >= PARAMS.idle_percent * every}
+    idle = {cpu for cpu, (resting, every) in passed.items() if 100 * resting >= PARAMS.idle_percent * every}
     usable = [cpu for core in cores for cpu in core if idle.issuperset(core) and cpu in allowed_cpus()]
-    if len(cores) < 2:
-        raise UnsupportedError("--probe-latency needs a core beside that of the program; this machine has one")
-    if not usable:
-        raise UnsupportedError("--probe-latency needs an idle core, and every one has something to do; try it later")
+    if len(cores) < 2 or not usable:
+        raise UnsupportedError("--probe-latency needs a second core that is idle, and there is none now")
     return max(usable)  # the first ones serve most interrupts
 
 
 def _ticks(tree: Tree) -> dict[int, NDArray[np.int64]]:
     """By CPU its idle ticks and all its ticks so far."""
     rows = re.findall(r"^cpu(\d+)((?: \d+){8})", tree.text("proc/stat") or "", re.MULTILINE)
-    ticks = {int(cpu): [int(word) for word in words.split()] for cpu, words in rows}
-    return {cpu: np.array([each[3] + each[4], sum(each)]) for cpu, each in ticks.items()}
+    ticks = {int(cpu): np.fromstring(words, dtype=np.int64, sep=" ") for cpu, words in rows}
+    return {cpu: np.array([each[3] + each[4], each.sum()]) for cpu, each in ticks.items()}
 
 
 class LatencyProbe(threading.Thread):

@@ -66,26 +66,22 @@ class Record(NamedTuple):
 
 
 def parse_record(data: bytes) -> Record | None:
-    """The record that these bytes are; None for kinds that nothing here needs. Raises ValueError for bytes that end
-    within a field."""
+    """The record that these bytes are; None for kinds that nothing here needs."""
     number, misc, _size = _HEADER.unpack_from(data)
     words = struct.unpack_from(f"={len(data) // 8 - 1}Q", data, _HEADER.size)
-    try:
-        if number == Kind.SAMPLE:
-            in_kernel = misc & _MODE_BITS == _KERNEL_MODE
-            return Record(Kind.SAMPLE, words[2], *_halves(words[1]), words[0], flag=in_kernel)
-        at, own = words[-1], _halves(words[0])
-        if number == Kind.MAPPED:
-            start, size, offset = words[1:4]
-            return Record(Kind.MAPPED, at, *own, start, start + size, offset, _name(data, 40))
-        if number == Kind.NAMED:
-            return Record(Kind.NAMED, at, *own, name=_name(data, 16), flag=bool(misc & _OF_EXEC))
-        if number == Kind.BEGAN:  # pid, ppid, tid, ptid
-            threads = _halves(words[1])
-            return Record(Kind.BEGAN, at, own[0], threads[0], own[1], threads[1])
-        return None
-    except (IndexError, ValueError) as error:
-        raise ValueError(f"a record of {len(data)} bytes ends within a field") from error
+    if number == Kind.SAMPLE:
+        in_kernel = misc & _MODE_BITS == _KERNEL_MODE
+        return Record(Kind.SAMPLE, words[2], *_halves(words[1]), words[0], flag=in_kernel)
+    at, own = words[-1], _halves(words[0])
+    if number == Kind.MAPPED:
+        start, size, offset = words[1:4]
+        return Record(Kind.MAPPED, at, *own, start, start + size, offset, _name(data, 40))
+    if number == Kind.NAMED:
+        return Record(Kind.NAMED, at, *own, name=_name(data, 16), flag=bool(misc & _OF_EXEC))
+    if number == Kind.BEGAN:  # pid, ppid, tid, ptid
+        threads = _halves(words[1])
+        return Record(Kind.BEGAN, at, own[0], threads[0], own[1], threads[1])
+    return None
 
 
 def _halves(word: int) -> tuple[int, int]:
