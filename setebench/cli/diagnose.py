@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--probe-latency", is_flag=True, help="Probe memory latency from an idle core; refused where none is.")
 @no_wait_option
-@click.option(
-    "--calibration",
-    metavar="RESULT",
-    multiple=True,
-    type=PATH,
-    help="A result of `counter-curves` on this machine; may be repeated.",
-)
+@click.option("--calibration", metavar="RESULT", type=PATH, help="A result of `counter-curves` on this machine.")
 @click.option(
     "--verdicts", metavar="FILE", type=PATH, help="A result of `counters validate`, instead of the stored verdicts."
 )

@@ -8,7 +8,7 @@ say is unavailable; what could be counted but not be trusted, or had nothing to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,17 +57,16 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True):
     line_bytes: int = 64
 
 
-def measured_on(machine: str, results: Iterable[Path]) -> float | None:
-    """The threshold of saturation in these result files of `counter-curves`, of several the last one.
+def measured_on(machine: str, result: Path | None) -> float | None:
+    """The threshold of saturation in this result of `counter-curves`; None where it has none, or where there is none.
 
     Raises `UsageError` for a file that can't be read or is of another machine."""
-    found: Any = None
-    for path in results:
-        document = store.load(path)
-        if document.machine.name != machine:
-            raise UsageError(f"{str(path)!r} was measured on {document.machine.name}, not on {machine}")
-        found = document[THRESHOLD].value if THRESHOLD in document else found
-    return None if found is None else float(found)
+    if result is None:
+        return None
+    document = store.load(result)
+    if document.machine.name != machine:
+        raise UsageError(f"{str(result)!r} was measured on {document.machine.name}, not on {machine}")
+    return document[THRESHOLD].number if THRESHOLD in document else None
 
 
 @dataclass(frozen=True)
