@@ -27,7 +27,7 @@ def test_a_field_that_verification_contradicts_is_fitted_and_the_file_says_why(f
     level = better.machine.levels[1]
     assert level.ways * level.sets < larger.ways * larger.sets
     text = as_toml(better)
-    assert "# fitted: levels[1]" in text and parse(text, "x") == better.machine
+    assert 'origin = "fitted"' in text and parse(text, "x") == better.machine
     fitted = [each for each in origins(text, "x").values() if each.origin == "fitted"]
     assert fitted and all("instead of" in each.why for each in fitted)
 

@@ -103,8 +103,8 @@ def truth(name: str, **values: Any) -> None:
 def twin_command(result: Path, **values: Any) -> None:
     """Make a machine file of the result file RESULT: a simulated machine with the parameters that were found.
 
-    Each field says whether it was measured (with its interval), bounded, or assumed (with the reason), in a comment and
-    in the table [origins].
+    Each field says whether it was measured (with its interval), bounded, or assumed (with the reason), in the table
+    [origins].
     """
     from setebench.truth.twin import as_toml, make_twin
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,22 +12,18 @@ from setebench.sim import spec
 from setebench.sim.files.origins import Path
 from setebench.sim.spec.fields import kind_of
 
-WIDTH = 118
-Remark = Callable[[Path], str]
-"""What to say in a comment above a table or a field; nothing for most."""
 
-
-def dump(machine: spec.Machine, remark: Remark = lambda _: "") -> str:
+def dump(machine: spec.Machine) -> str:
     """`machine` as TOML text with every field, defaults included, which `loader.parse` makes an equal machine of."""
-    return "\n".join(_table(machine, (), remark)).strip() + "\n"
+    return "\n".join(_table(machine, ())).strip() + "\n"
 
 
-def _table(value: Any, path: Path, remark: Remark) -> Iterator[str]:
+def _table(value: Any, path: Path) -> Iterator[str]:
     """The lines of one table: header, plain fields, then the tables inside it, as TOML wants it."""
     own = value if isinstance(value, dict) else {name: getattr(value, name) for name in value.__struct_fields__}
     if path:
         name = ".".join(part for part in path if isinstance(part, str))
-        yield from ("", *_comment(remark(path)), f"[[{name}]]" if isinstance(path[-1], int) else f"[{name}]")
+        yield from ("", f"[[{name}]]" if isinstance(path[-1], int) else f"[{name}]")
     if isinstance(value, msgspec.Struct) and (kind := kind_of(type(value))):
         yield f'kind = "{kind}"'
     inner: list[tuple[Path, Any]] = []
@@ -38,9 +33,9 @@ def _table(value: Any, path: Path, remark: Remark) -> Iterator[str]:
         elif isinstance(each, tuple) and each and isinstance(each[0], msgspec.Struct):
             inner += [((*path, name, number), one) for number, one in enumerate(each)]
         elif each is not None:
-            yield from (*_comment(remark((*path, name))), f"{name} = {literal(each)}")
+            yield f"{name} = {literal(each)}"
     for place, each in inner:
-        yield from _table(each, place, remark)
+        yield from _table(each, place)
 
 
 def literal(value: Any) -> str:
@@ -52,7 +47,3 @@ def literal(value: Any) -> str:
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return "[\n" + "".join(f"    {literal(row)},\n" for row in value) + "]"
     return f"[{', '.join(map(literal, value))}]" if isinstance(value, tuple) else repr(value)
-
-
-def _comment(text: str) -> Iterator[str]:
-    yield from (f"# {line}" for line in textwrap.wrap(" ".join(text.split()), WIDTH))

@@ -130,8 +130,7 @@ def fields_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def as_toml(twin: Twin) -> str:
-    """The text of the machine file: TOML with the origin of every field as a comment above it, and as data in
-    `[origins]`."""
+    """The text of the machine file: TOML with the origin of every field in the table `[origins]`."""
     kinds = Counter(origin.origin for origin in twin.origins.values())
     head = [
         f"{twin.machine.name}: {', '.join(f'{kinds[kind]} {kind}' for kind in sorted(kinds))} fields.",
@@ -140,8 +139,7 @@ def as_toml(twin: Twin) -> str:
         *(f"{field_name(path)}: {said(origin)}" for path, origin in twin.origins.items() if path == PREFETCHERS),
     ]
     lines = [f"# {line}" for text in head for line in textwrap.wrap(remark(text), WIDTH)]
-    remarks = {path: remark(said(origin)) for path, origin in twin.origins.items() if path != PREFETCHERS}
-    lines += ["", *dump(twin.machine, lambda path: remarks.get(path, "")).splitlines(), "", f"[{TABLE}]"]
+    lines += ["", *dump(twin.machine).splitlines(), "", f"[{TABLE}]"]
     for path, origin in twin.origins.items():
         fields = {name: getattr(origin, name) for name in ("origin", "low", "high", "parameters", "why")}
         fields |= {name: float(fields[name]) for name in ("low", "high") if fields[name] is not None}
