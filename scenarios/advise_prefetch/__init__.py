@@ -54,7 +54,7 @@ def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Findin
     advisor = _advisor(bench.context, bench.described(name))
     by_table, proof = advisor.choice(), prove(bench, advisor)
     advice = advisor.advice(proof.advised(bench.params.least_gain))
-    stored[name] = _evidence(advice, by_table, proof)
+    stored[name] = _evidence(advice, proof)
     yield from _findings(name, advice, by_table, proof)
 
 
@@ -79,14 +79,11 @@ def _findings(name: str, advice: Advice, by_table: Policy, proof: Proof) -> Iter
         yield measured(f"{prefix}.{kind}", behind, "%", METHOD, EVIDENCE)
 
 
-def _evidence(advice: Advice, by_table: Policy, proof: Proof) -> dict[str, Any]:
+def _evidence(advice: Advice, proof: Proof) -> dict[str, Any]:
     """What stands behind the findings of one loop, as plain values: the advice, and curves over distances."""
     return {
         "advice": advice,
         "loop": proof.loop,
-        "by_table": by_table,
-        "best": proof.best_of(proof.sweep),
-        "rounds": len(proof.ticks),
         "policies": [{"policy": policy, "cycles": round(proof.cycles(policy), 3)} for policy in proof.sweep],
     }
 

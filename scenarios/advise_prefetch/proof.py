@@ -35,15 +35,13 @@ class Params:
     trial_rounds: int = 5  # passes of a policy in a trial: they bear two that were disturbed
     spread: tuple[int, ...] = (4, 32)  # iterations; tried of every single stage: wherever the formulas may be wrong
     sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; times change little within a factor of 2
-    rounds: tuple[int, int] = (12, 64)  # of the proof; half choose, half time: 6 give an interval, 32 a third of it
-    part: int = 4  # rounds after which the proof may end
-    width: float = 0.015  # half width of regret's interval at which it ends, in parts of the time; 2x of speed-up
+    rounds: int = 32  # of the proof; half choose, half time: 6 give an interval, 16 half of it
     least_gain: float = 0.02  # part of the time that prefetches must gain in rounds that choose, else none is advised
     farthest: float = 3.5  # scaled MADs beyond which a round was disturbed (Iglewicz and Hoaglin 1993)
 
     def faster(self) -> Params:
         """For --fast."""
-        return replace(self, trials=3, trial_rounds=3, rounds=(self.rounds[0], self.rounds[1] // 2))
+        return replace(self, trials=3, trial_rounds=3, rounds=12)
 
 
 @dataclass(frozen=True)
@@ -136,20 +134,9 @@ class Proof:
 
 
 def prove(bench: Bench, advisor: Advisor) -> Proof:
-    """Try policies, then run all of them and a sweep over distances in interleaved rounds, until speed-up and regret
-    are sharp enough or the rounds are over."""
+    """Try policies, then run all of them and a sweep over distances in interleaved rounds."""
     params, found = bench.params, tried(bench, advisor)
     sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(params.sweep), *found]))
     bench.context.progress(f"{advisor.loop.name}: proof with {len(sweep)} policies")
-    ticks = np.empty((0, len(sweep)))
-    while True:
-        ticks = np.concatenate([ticks, bench.run(advisor.loop, sweep, params.part, 200 + len(ticks))])
-        proof = Proof(loop=advisor.loop, sweep=sweep, ticks=ticks, tried=found)
-        if len(ticks) < params.rounds[0]:
-            continue
-        policy, best = proof.advised(params.least_gain), proof.best_of(sweep)
-        regret, speedup = proof.ratio(policy, best), proof.ratio(Policy(), policy)
-        sharp = regret.half_width <= params.width * regret.value
-        sharp = sharp and speedup.half_width <= 2 * params.width * speedup.value
-        if sharp or len(ticks) >= params.rounds[1]:
-            return proof
+    ticks = bench.run(advisor.loop, sweep, params.rounds, 200)
+    return Proof(loop=advisor.loop, sweep=sweep, ticks=ticks, tried=found)

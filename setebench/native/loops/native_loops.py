@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import resource
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +17,6 @@ from setebench.native.memory import available_bytes
 BUILDING_FACTOR = 6
 """Memory that building a loop takes meanwhile, beside its bytes: a tree's keys in three orders."""
 
-UNDISTURBED_TRIES = 6
-"""Runs in which the kernel let another program onto the CPU are done again, this often at most. Half of all runs end so
-where another program wants the CPU all the time and a run is as long as a slice of its scheduler."""
-
 
 class NativeLoops:
     """The loops, one of them prepared at a time. `hints` are those that the CPU has."""
@@ -36,12 +29,12 @@ class NativeLoops:
     def run(self, name: str, policies: Sequence[Policy], rounds: int, seed: int) -> NDArray[np.int64]:
         """See `RunsLoops.run_loop`, on the CPU that the calling thread is pinned to."""
         prepared = self._prepared(name)
-        runs = [partial(self._timed, prepared, self.version(prepared, policy), policy) for policy in policies]
+        runs = [(self.version(prepared, policy), policy) for policy in policies]
         rng = np.random.default_rng(seed)
         ticks = np.empty((1 + rounds, len(policies)))
         for row in ticks:
             for which in rng.permutation(len(policies)):
-                row[which] = _uninterrupted(runs[which])
+                row[which] = self._timed(prepared, *runs[which])
         one_pass = prepared.loop.iterations / (prepared.each * prepared.repeats)
         return np.rint(ticks[1:] * one_pass).astype(np.int64)  # the first round warmed code and pages
 
@@ -80,15 +73,3 @@ class NativeLoops:
         self._pass += 1
         operands = prepared.operands(first, policy)
         return _loops.ticks(code, operands.ctypes.data, prepared.repeats, *prepared.lead(first, policy.furthest))
-
-
-def _uninterrupted(run: Callable[[], int]) -> int:
-    """What the first run returned in which no other program got the CPU, or else the last of some."""
-    ticks = 0
-    for _ in range(UNDISTURBED_TRIES):
-        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
-        ticks = run()
-        if resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw == before:
-            break
-        os.sched_yield()  # to begin the next run with a new slice of time
-    return ticks
