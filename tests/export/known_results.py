@@ -69,7 +69,7 @@ def plain_server() -> Document:
         ("prefetcher.l2.stream.streams", 32, "streams", 0.0),
         ("prefetcher.l2.stream.degree", 4, "lines", 0.0),
         ("prefetcher.l2.stream.crosses_4k", False, "bool", 0.0),
-        ("cache.l1.inclusive_in_l2", True, "bool", 0.0),
+        ("cache.l2.exclusive_of_l1", False, "bool", 0.0),
         ("loaded_latency.peak_bandwidth", 25.0, "GB/s", 1.0),
     )
     findings += [measured(*each) for each in numbers]

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 
 from setebench.export.source import GIGA, KIB, Source
-from setebench.export.values import Format, Known, Open, Row, Sheet, Value, assumed, derived, reworded, with_assumption
+from setebench.export.values import Format, Known, Open, Row, Sheet, assumed, derived, reworded, with_assumption
 
 PART = 1
 NO_PART = assumed(PART, "cycles", "no finding divides a latency")
@@ -103,14 +103,9 @@ def gem5_rows(source: Source) -> Iterator[Row]:
         yield f"{name} response_latency", NO_PART
         yield f"{name} mshrs", source.count(f"mshr.l{level}.demand")
         yield f"{name} tgts_per_mshr", TARGETS
-        if level > 1:
-            # gem5 decides whether misses fill a cache by whether they leave it to what was evicted above
-            exclusive = source.get(f"cache.l{level}.exclusive_of_l{level - 1}", bool)
-            inclusive = source.get(f"cache.l{level - 1}.inclusive_in_l{level}", bool)
-            if isinstance(inclusive, Value) and not inclusive.value:
-                inclusive = Open(inclusive.parameters[0], "not inclusive, which does not say that it is exclusive")
-            known = exclusive if isinstance(exclusive, Value) else reworded(inclusive, lambda _yes: False)
-            yield f"{name} clusivity", reworded(known, lambda yes: "'mostly_excl'" if yes else "'mostly_incl'")
+        if level == 2:  # gem5 decides whether misses fill a cache by whether they leave it to what was evicted above
+            exclusive = source.get("cache.l2.exclusive_of_l1", bool)
+            yield f"{name} clusivity", reworded(exclusive, lambda yes: "'mostly_excl'" if yes else "'mostly_incl'")
         if level < 3:
             yield f"{name} prefetcher", source.nearest(level, GEM5_PREFETCHERS)
     yield "SetebenchTLB(X86TLB) size", source.count("tlb.l1.entries.4k")

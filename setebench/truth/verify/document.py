@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from setebench import store
 from setebench.results import Document, Finding, Outcome
-from setebench.sim.files.origins import field_name
 from setebench.truth.twin import make_twin
 from setebench.truth.verify.check import Row, Verified, answered, labels, latencies
 from setebench.truth.verify.families import FAMILIES, Surroundings
@@ -149,7 +148,6 @@ def evidence(checked: Verified) -> dict[str, Any]:
     return {
         "families": {name: {"probes": len(rows), "lines": _lines(rows)} for name, rows in checked.families.items()},
         "worst": [_bad(row, row in staying, checked.around) for row in [*staying, *others][:SHOWN]],
-        "assumed": [field_name(path) for path, each in checked.twin.origins.items() if each.origin == "assumed"],
     }
 
 
