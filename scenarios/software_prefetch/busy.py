@@ -27,17 +27,14 @@ def blocking(trials: Trials) -> Iterator[Finding]:
     trials.context.progress("work behind misses")
     additions = max(int(min(trials.params.additions, trials.unit / 2)), 1)
     method = "additions behind an access that misses every cache, against the access alone"
-    cycles: dict[str, list[float]] = {}
     for kind in ("load", "store", "prefetch"):
         parameter = f"blocking.{kind}"
         if kind == "prefetch" and not trials.hint:
             yield decide.unavailable(parameter, "string", "no prefetch hint was seen to bring lines anywhere")
             continue
-        hit, miss, with_work = _levels(trials, [_access(trials, kind, work) for work in (0, additions)])
-        cycles[kind] = [hit, miss, with_work]
-        found = trials.unless_ignored(blocks((hit, miss, with_work), additions, trials.unit, trials.params))
-        yield found.finding(parameter, "string", method, "work_behind_misses")
-    trials.context.evidence["work_behind_misses"] = {"additions": additions, "cycles": cycles}
+        means = _levels(trials, [_access(trials, kind, work) for work in (0, additions)])
+        found = trials.unless_ignored(blocks(means, additions, trials.unit, trials.params))
+        yield found.finding(parameter, "string", method)
 
 
 def _access(trials: Trials, kind: str, additions: int) -> Probe:
@@ -99,12 +96,11 @@ def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
     times = {state: np.concatenate([part[state] for part in parts]) for state in states}
     longer = (float(np.median(times[FLUSHED][:, 0])) - float(np.median(times[LOADED][:, 0]))) / trials.unit
     late, idle = (Share.beyond(trials.limit, times[state][:, 1]) for state in (FLUSHED, "idle"))
-    trials.context.evidence["burst"] = {"held_up_units": longer, "late_lines_in_memory": [late.value, idle.value]}
     found = trials.unless_ignored(full(late, idle, longer, trials.params))
     if blocking and found.value == "stalls":
         found = Answer(reason="each prefetch waits for the one before, so the queue is never full")
     method = f"burst of {trials.params.burst} prefetches {trials.hint}, late lines loaded afterwards"
-    yield found.finding("software_prefetch.when_full", "string", method, "burst")
+    yield found.finding("software_prefetch.when_full", "string", method)
 
 
 def full(late: Share, idle: Share, longer: float, params: Params) -> Answer:

@@ -61,13 +61,9 @@ def on_tlb_miss(trials: Trials) -> Iterator[Finding]:
     """Whether a prefetch is done that misses the first TLB, or both."""
     pages = (trials.params.first_tlb, trials.params.second_tlb)
     seen = [_behind(trials, each) for each in pages if each * PAGE_BYTES <= trials.bursts.region.size // 2]
-    trials.context.evidence["page_walks"] = [
-        {"pages": count, "penalty_cycles": each.cycles, "done": each.done.value}
-        for count, each in zip(pages, seen, strict=False)
-    ]
     method = f"prefetch {trials.hint} behind a traversal of many pages"
     for level, found in zip(("l1", "l2"), on_tlb_misses(seen, not trials.warmed, trials.params), strict=True):
-        yield found.finding(f"software_prefetch.on_tlb_miss.{level}", "bool", method, "page_walks")
+        yield found.finding(f"software_prefetch.on_tlb_miss.{level}", "bool", method)
 
 
 def on_tlb_misses(seen: Sequence[Behind], across: bool, params: Params) -> tuple[Answer, Answer]:
@@ -139,12 +135,11 @@ def on_page_fault(trials: Trials) -> Iterator[Finding]:
     except UnsupportedError as error:
         yield Answer(reason=str(error)).finding(parameter, "bool", method)
         return
-    trials.context.evidence["first_touches"] = {"median_cycles": [touched, untouched]}
     if untouched < trials.params.fault * trials.unit:
         found = Answer(reason="the first touch of a page shows no page fault")
     else:
         found = mapped(touched / untouched, trials.params)
-    yield trials.unless_ignored(found).finding(parameter, "bool", method, "first_touches")
+    yield trials.unless_ignored(found).finding(parameter, "bool", method)
 
 
 def mapped(part: float, params: Params) -> Answer:
