@@ -25,12 +25,10 @@ Ticks = NDArray[np.int64]
 
 
 class MemoryNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of memory that some CPUs are nearer to: its number, those CPUs (none for memory alone), and its distances
-    to the nodes as pairs of number and distance, 10 for itself, as firmware gives them."""
+    """A part of memory that some CPUs are nearer to: its number, and those CPUs (none for memory alone)."""
 
     number: int
     cpus: tuple[int, ...] = ()
-    distances: tuple[tuple[int, int], ...] = ()
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +41,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     CPUs that share a core. `page_sizes` are in bytes, `memory_bytes` is what may be allocated.
     `lines_per_second` says over about how many lines of 64 bytes streams pass in a second of the user's time: long
     sweeps measure less on a machine that takes longer for them than its ticks say.
-    `nodes` are the memory nodes, where it has several and can bind memory to them (`BindsMemory`).
+    `nodes` are the memory nodes, where it has several.
     `notes` are sentences for people about the machine's kinds of core, or rights or pages that it lacks; no program
     reads them.
     """
@@ -140,21 +138,6 @@ class Machine(Protocol):
 
     def close(self) -> None:
         """Give back everything the machine holds."""
-        ...
-
-
-@runtime_checkable
-class BindsMemory(Protocol):
-    """A machine with several memory nodes. One without this method has its memory in one place, or can't choose."""
-
-    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
-        """As `Machine.allocate` without touching the pages, all of which will lie on the node of that number.
-
-        Raises `UsageError` for a node that has no memory, `UnsupportedError` where it may not be chosen."""
-        ...
-
-    def node_of(self, region: Region, offset: int) -> int | None:
-        """The node on which the region's page at an offset in bytes lies, once touched; None where nobody says."""
         ...
 
 

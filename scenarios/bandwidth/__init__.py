@@ -15,7 +15,6 @@ from setebench.experiments.streams.choice import (
     WIDTH,
     choose_cpus,
     kernels_of,
-    nodes_for,
     thread_counts,
     widths_of,
     without_kernels,
@@ -26,7 +25,6 @@ from setebench.probe.kernels import KERNELS
 from setebench.report.plots.rates import bandwidth_figure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
-from setebench.stats import decide
 
 from .findings import EVIDENCE, evidence_of, findings_of, levels_for, no_room
 from .sets import bytes_of, shared
@@ -69,24 +67,14 @@ def answer(context: Context) -> Iterator[Finding]:
         ]
         for case, own in sizes.items()
     }
-    missing = measure(context, [each for own in streams.values() for each in own], budget, memory.last)
-    sweeps = [evidence_of(case, own) for case, own in streams.items() if own and case.remote not in missing]
+    measure(context, [each for own in streams.values() for each in own], budget, memory.last)
+    sweeps = [evidence_of(case, own) for case, own in streams.items() if own]
     context.evidence[EVIDENCE] = {"sweeps": sweeps}
     per_ns = levels.pace.value * facts.ticks_per_second / 1e9 if levels.pace else None
     for case in cases:
-        yield from _reported(case, sizes[case], streams[case], missing, per_ns)
-
-
-def _reported(
-    case: Case, sizes: dict[str, int], streams: list[Stream], missing: dict[bool, str], per_ns: float | None
-) -> Iterator[Finding]:
-    """The rates of a case at the core's pace of `per_ns` cycles a nanosecond, or why it has none."""
-    if case.remote in missing:
-        yield from (decide.unresolved(case.parameter(level), "GB/s", missing[case.remote]) for level in sizes)
-        return
-    yield from (no_room(case, level) for level, size in sizes.items() if not size)
-    for stream in streams:
-        yield from findings_of(stream, per_ns)
+        yield from (no_room(case, level) for level, size in sizes[case].items() if not size)
+        for stream in streams[case]:
+            yield from findings_of(stream, per_ns)
 
 
 def _cases(context: Context) -> list[Case]:
@@ -96,14 +84,7 @@ def _cases(context: Context) -> list[Case]:
     widths = widths_of(facts, tuple(options.get("width") or ()))
     counts = thread_counts(options.get("threads"), len(facts.cpus))
     groups = [choose_cpus(facts, context.cpu, threads) for threads in counts]
-    cases = [
-        Case(kernel, width, cpus, remote)
-        for cpus in groups
-        for remote in (False, True)
-        for kernel in kernels
-        for width in widths
-        if not remote or all(nodes_for(facts, cpu) for cpu in cpus)
-    ]
+    cases = [Case(kernel, width, cpus) for cpus in groups for kernel in kernels for width in widths]
     return list(dict.fromkeys(cases))  # what is named twice would be measured twice in each round
 
 

@@ -84,7 +84,6 @@ def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
         "kernel": case.kernel.name,
         "width": case.width,
         "cpus": list(case.cpus),
-        "remote": case.remote,
         "levels": [stream.level for stream in streams],
         "size_bytes": [stream.bytes for stream in streams],
         "rounds_gb_per_s": [[rate for rate in each if np.isfinite(rate)] or [0.0] for each in rounds],
@@ -92,6 +91,5 @@ def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
 
 
 def levels_for(case: Case, names: Sequence[str]) -> list[str]:
-    """Levels that a case says something of: non-temporal stores go to memory wherever the data was, and caches don't
-    care where memory lies."""
-    return [MEMORY] if case.remote or case.kernel.bypass else list(names)
+    """Levels that a case says something of: non-temporal stores go to memory wherever the data was."""
+    return [MEMORY] if case.kernel.bypass else list(names)

@@ -23,7 +23,7 @@ from setebench.native import _engine
 from setebench.native.brackets import ranked
 from setebench.native.facts import native_facts, prefetch_hints
 from setebench.native.loops.native_loops import NativeLoops
-from setebench.native.memory import NativeRegion, bind, map_region, node_of
+from setebench.native.memory import NativeRegion, map_region
 from setebench.native.perf.native_counters import NativeCounters
 from setebench.native.registers.prefetchers import NativeSwitches
 from setebench.native.stitching import Stitched
@@ -80,16 +80,6 @@ class NativeMachine(NativeCounters):
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
         """See `Machine.allocate`."""
         return map_region(size, page_size, populate)
-
-    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
-        """See `setebench.machine.BindsMemory`."""
-        region = map_region(size, page_size, False)
-        bind(region.address, region.size, node)
-        return region
-
-    def node_of(self, region: Region, offset: int) -> int | None:
-        """See `setebench.machine.BindsMemory`."""
-        return node_of(region.address + offset)
 
     def release(self, region: Region) -> None:
         """See `Machine.release`."""

@@ -1,11 +1,10 @@
-"""Memory to measure in: regions of chosen pages, touched, locked, checked with the kernel, and bound to nodes."""
+"""Memory to measure in: regions of chosen pages, touched, locked, and checked with the kernel."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import mmap
-import os
 import re
 from pathlib import Path
 from typing import Literal
@@ -25,9 +24,6 @@ _MAP_HUGETLB = 0x40000
 _MAP_HUGE_2MB = 21 << 26
 
 _NODES = "sys/devices/system/node"
-_MBIND, _GET_MEMPOLICY = 237, 239  # x86-64 system calls; the C library has no functions for them
-_BIND, _STRICT_AND_MOVE, _NODE_OF_ADDRESS = 2, 1 | 2, 1 | 2
-_MASK_WORDS, _WORD_BITS = 16, 64
 
 Granted = Literal["none", "hugetlb", "madvise"]
 """How 2 MiB pages were granted."""
@@ -174,47 +170,10 @@ def huge_backed_bytes(address: int, smaps: str) -> int:
 
 
 def memory_nodes(tree: Tree) -> tuple[MemoryNode, ...]:
-    """The nodes that have memory, by number, with their CPUs and their distances to each other."""
-    with_memory = tree.value(f"{_NODES}/has_memory", parse_cpu_list) or ()
-    online = tree.value(f"{_NODES}/online", parse_cpu_list) or with_memory
+    """The nodes that have memory, by number, with their CPUs."""
     found = []
-    for number in with_memory:
+    for number in tree.value(f"{_NODES}/has_memory", parse_cpu_list) or ():
         cpus = tree.text(f"{_NODES}/node{number}/cpulist")
-        distances = tree.value(f"{_NODES}/node{number}/distance", lambda text: tuple(map(int, text.split()))) or ()
-        found.append(
-            MemoryNode(
-                number=number,
-                cpus=tree.parsed(f"CPUs of node {number}", cpus, parse_cpu_list) or () if cpus else (),
-                distances=tuple(zip(online, distances, strict=False)),
-            )
-        )
+        own = tree.parsed(f"CPUs of node {number}", cpus, parse_cpu_list) or () if cpus else ()
+        found.append(MemoryNode(number=number, cpus=own))
     return tuple(found)
-
-
-def bind(address: int, size: int, node: int) -> None:
-    """Let all pages of a mapping, those that are there and those to come, lie on one node (mbind, which takes no
-    rights).
-
-    Raises `UsageError` for a node that has no memory, `UnsupportedError` where the system refuses."""
-    if not 0 <= node < _MASK_WORDS * _WORD_BITS:
-        raise UsageError(f"there is no memory node {node}")
-    mask = (ctypes.c_ulong * _MASK_WORDS)()
-    mask[node // _WORD_BITS] = 1 << node % _WORD_BITS
-    place, length = ctypes.c_void_p(address), ctypes.c_ulong(size)
-    bits = ctypes.c_ulong(_MASK_WORDS * _WORD_BITS)
-    if _libc.syscall(_MBIND, place, length, _BIND, mask, bits, _STRICT_AND_MOVE) == 0:
-        return
-    number = ctypes.get_errno()
-    if number == errno.EINVAL:
-        raise UsageError(f"memory node {node} has no memory that this process may use")
-    raise UnsupportedError(
-        f"memory can't be bound to node {node} ({os.strerror(number)}); in a container allow mbind (CAP_SYS_NICE)"
-    )
-
-
-def node_of(address: int) -> int | None:
-    """The node on which the page at an address lies; None where the system does not say."""
-    node = ctypes.c_int(-1)
-    place = ctypes.c_void_p(address)
-    refused = _libc.syscall(_GET_MEMPOLICY, ctypes.byref(node), None, ctypes.c_ulong(0), place, _NODE_OF_ADDRESS)
-    return None if refused else node.value

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 from trees import write_tree
 
-from setebench.errors import UnsupportedError, UsageError
+from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
 from setebench.native.memory import (
     HUGE_PAGE,
     SMALL_PAGE,
     available_bytes,
-    bind,
     huge_backed_bytes,
     map_region,
     memory_nodes,
-    node_of,
 )
 
 SMAPS = """\
@@ -126,14 +124,10 @@ def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
 
 
 TWO_SOCKETS = {
-    "online": "0-2",
     "has_memory": "0-2",
     "node0/cpulist": "0-3,8-11",
-    "node0/distance": "10 21 17",
     "node1/cpulist": "4-7",
-    "node1/distance": "21 10 28",
     "node2/cpulist": "",
-    "node2/distance": "17 28 10",
 }
 """Two sockets, and memory without CPUs (CXL)."""
 
@@ -145,17 +139,3 @@ def recorded(folder: Path, files: Mapping[str, str]) -> Tree:
 def test_nodes_are_those_that_have_memory(tmp_path: Path) -> None:
     nodes = memory_nodes(recorded(tmp_path, TWO_SOCKETS))
     assert [(node.number, node.cpus) for node in nodes] == [(0, (0, 1, 2, 3, 8, 9, 10, 11)), (1, (4, 5, 6, 7)), (2, ())]
-    assert nodes[1].distances == ((0, 21), (1, 10), (2, 28))
-
-
-def test_memory_lies_on_the_node_that_it_is_bound_to() -> None:
-    node, region = memory_nodes(Tree(Path("/")))[0].number, map_region(SMALL_PAGE, SMALL_PAGE, populate=False)
-    try:
-        bind(region.address, SMALL_PAGE, node)
-    except UnsupportedError as refused:
-        pytest.skip(str(refused))
-    region.numbers()[0] = 1.0
-    assert node_of(region.address) == node
-    with pytest.raises(UsageError, match="memory node 1000 has no memory"):
-        bind(region.address, SMALL_PAGE, 1000)
-    region.release()

@@ -19,17 +19,6 @@ WIDTH = Option(
 )
 
 
-def nodes_for(facts: Facts, cpu: int) -> tuple[int, int] | None:
-    """Numbers of the memory node nearest to a CPU and of the farthest; None where the CPU belongs to none, or there
-    is no other."""
-    own = next((node for node in facts.nodes if cpu in node.cpus), None)
-    others = [node.number for node in facts.nodes if node is not own]
-    if own is None or not others:
-        return None
-    distances = dict(own.distances)
-    return own.number, max(others, key=lambda number: distances.get(number, 0))
-
-
 def without_kernels(facts: Facts) -> Finding:
     """The one finding of a machine that runs no streaming kernels."""
     return decide.unavailable("bandwidth", "GB/s", f"{facts.name} runs no streaming kernels")

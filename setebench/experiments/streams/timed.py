@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import reference
 from setebench.experiments.memory import flushed
 from setebench.experiments.paired import RoundsParams, paired
@@ -42,12 +40,11 @@ PARAMS = StreamParams()
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel, its accesses and the CPUs that it runs on; `remote` memory lies on the node farthest from each."""
+    """A kernel, its accesses and the CPUs that it runs on."""
 
     kernel: Kernel
     width: str
     cpus: tuple[int, ...]
-    remote: bool = False
 
     @property
     def name(self) -> str:
@@ -56,7 +53,7 @@ class Case:
 
     def parameter(self, level: str) -> str:
         """Name of the finding of a level."""
-        return f"bandwidth.{level}.{self.name}.threads_{len(self.cpus)}{'.remote' if self.remote else ''}"
+        return f"bandwidth.{level}.{self.name}.threads_{len(self.cpus)}"
 
 
 class Round(NamedTuple):
@@ -134,31 +131,17 @@ def bases_of(cpu: int) -> tuple[Base, Base]:
     return Base(f"before{cpu}"), Base(f"arrays{cpu}")
 
 
-def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_bytes: float) -> dict[bool, str]:
-    """Time all streams round by round, those over remote memory behind those over local memory, as far as the budget
-    lasts; returns why some have no memory, by whether it is remote. Passing over `last_bytes` leaves the caches in the
-    state that a stream keeps them in."""
-    missing: dict[bool, str] = {}
-    apart = [[each for each in streams if each.case.remote == remote] for remote in (False, True)]
-    budget.left /= max(1, sum(map(bool, apart)))
-    for own in filter(None, apart):
-        sizes: dict[int, int] = {}
-        for each in own:
-            sizes |= {cpu: max(each.blocks * each.spacing, sizes.get(cpu, 0)) for cpu in each.case.cpus}
-        with ExitStack() as memory:
-            try:
-                regions = memory.enter_context(arrays(context.machine, sizes, remote=own[0].case.remote))
-            except UnsupportedError as error:
-                if not own[0].case.remote:
-                    raise
-                missing[True] = str(error)
-                continue
-            share = Budget(context.machine.facts, budget.left)
-            share.spend(sum(sizes.values()))
-            timer = _Timer(context, regions, share, last_bytes)
-            for number in share.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
-                timer.round(own, number)
-    return missing
+def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_bytes: float) -> None:
+    """Time all streams round by round, as far as the budget lasts. Passing over `last_bytes` leaves the caches in the
+    state that a stream keeps them in. Raises `UnsupportedError` where there is too little memory."""
+    sizes: dict[int, int] = {}
+    for each in streams:
+        sizes |= {cpu: max(each.blocks * each.spacing, sizes.get(cpu, 0)) for cpu in each.case.cpus}
+    with arrays(context.machine, sizes) as regions:
+        budget.spend(sum(sizes.values()))
+        timer = _Timer(context, regions, budget, last_bytes)
+        for number in budget.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
+            timer.round(streams, number)
 
 
 class _Timer:

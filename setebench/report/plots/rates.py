@@ -32,8 +32,8 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
         drawn = style(kinds.index((sweep["kernel"], sweep["width"])))
         drawn |= {"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}
         errors = [below, [0.0] * len(best)]
-        threads, where = len(sweep["cpus"]), ", remote memory" if sweep.get("remote") else ""
-        label = f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}{where}"
+        threads = len(sweep["cpus"])
+        label = f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}"
         axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, label=label, **drawn)
     size_axis(axes)
     figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
