@@ -193,8 +193,7 @@ class _Table:
         if pure.any():
             most = self._loads[pure].max()
             longest = pure & (self._loads == most)  # a lone window's ring, where the level holds one
-            cycles = self.cycles[:, self._dearest(longest)] + self._bias(longest)
-            found = low_of_samples(cycles, params.bias_cycles / most)
+            found = low_of_samples(self.cycles[:, self._dearest(longest)], params.bias_cycles / most)
             if name == "l1" or within[0] <= found.value <= within[1]:
                 return found
         spread = self._spread(level)
@@ -210,14 +209,6 @@ class _Table:
         rises = np.flatnonzero(low[1:] > self.params.rises * low[:-1])
         stop = int(rises[0]) + 1 if len(rises) else len(low)
         return np.asarray(sizes[:stop][low[:stop] >= (1 - self.params.leaks) * low[stop - 1]])
-
-    def _bias(self, pure: NDArray[np.bool_]) -> float:
-        """What a bracket takes off a load of chains in windows, seen where the first level serves both these and the
-        ring of a lone window."""
-        inside = (self._loads < self._loads.max()) & (self._loads[pure].max() < self._loads.max())
-        low = np.nanquantile(self.cycles, LATENCY, axis=0)
-        first = inside & (np.abs(low - self.first_cycles) < 0.05 * self.first_cycles)
-        return self.first_cycles - float(np.median(low[first])) if first.any() else 0.0
 
     def _spread(self, level: Level) -> Interval:
         """What single loads that took about as long as this level and no other, of the sizes that it serves often, took
