@@ -22,9 +22,9 @@ class Budget:
         self._facts = facts
         self.left = seconds
 
-    def spend(self, passed_bytes: float, seconds: float = 0.0) -> None:
-        """Take off a run that passed over so many bytes, and so many seconds besides."""
-        self.left -= passed_bytes / LINE_BYTES / self._facts.lines_per_second + seconds
+    def spend(self, passed_bytes: float) -> None:
+        """Take off a run that passed over so many bytes."""
+        self.left -= passed_bytes / LINE_BYTES / self._facts.lines_per_second
 
     def bytes(self, share: float) -> float:
         """What a share of what is left allows to pass over."""
