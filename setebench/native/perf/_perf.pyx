@@ -9,42 +9,8 @@ from typing import NamedTuple
 
 from cpython.bytes cimport PyBytes_AsString
 from libc.errno cimport errno
-from libc.stdint cimport int64_t
 from posix.types cimport pid_t
 
-
-cdef extern from *:
-    """
-    #include <linux/perf_event.h>
-    #include <stdint.h>
-
-    #define setebench_barrier() __asm__ volatile("" ::: "memory")
-
-    /* 1 and the count where the kernel lets this thread read the counter now, else 0. rdpmc faults (#GP) where the
-       kernel hasn't allowed it, so it is executed between two equal readings of the page's sequence number only, behind
-       the capability bit and a counter index. Protocol: linux/perf_event.h, struct perf_event_mmap_page. */
-    static int setebench_page_count(const void *memory, int64_t *count)
-    {
-        const volatile struct perf_event_mmap_page *page = memory;
-        uint32_t sequence, index, low, high;
-        int readable;
-        do {
-            sequence = page->lock;
-            setebench_barrier();
-            index = page->index;
-            *count = page->offset;
-            readable = index != 0 && page->cap_bit0_is_deprecated && page->cap_user_rdpmc;
-            if (readable) {
-                int unused = 64 - page->pmc_width;
-                __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index - 1));
-                *count += (int64_t)((low | (uint64_t)high << 32) << unused) >> unused;
-            }
-            setebench_barrier();
-        } while (page->lock != sequence);
-        return readable;
-    }
-    """
-    int setebench_page_count(const void *, int64_t *) nogil
 
 cdef extern from "setebench.h":
     void setebench_region_begin(const char *) nogil
@@ -109,13 +75,6 @@ class Page:
     def close(self):
         """Unmap it. May be called twice."""
         self._memory.close()
-
-    def count(self):
-        """The count by rdpmc where the kernel lets the thread that the event counts read it so, now, else None: read
-        the descriptor then. Only that thread may call it: a counter index is that of the CPU on which it runs."""
-        cdef const unsigned char[::1] page = self._memory
-        cdef int64_t value
-        return value if setebench_page_count(&page[0], &value) else None
 
     def drain(self):
         """Whole records from the ring buffer, oldest first; they are gone from it then."""
