@@ -32,18 +32,14 @@ def draw(evidence: Mapping[str, Any]) -> Figure:
         raise SetebenchError("there is nothing to plot: the evidence holds no latency-over-count curves")
     figure, axes = new_figure("Misses at once", "misses at once", "time (core cycles)")
     try:
-        for index, name in enumerate(sorted(curves, key=_order)):
+        order = list(NAMES)  # loads and stores before prefetches
+        for index, name in enumerate(sorted(curves, key=lambda name: (order.index(_kind(name)[0]), name))):
             _draw(axes, _label(name), curves[name], style(index))
     except (KeyError, TypeError, ValueError) as error:
         raise SetebenchError("the curves in the evidence are damaged: numbers, cycles and step are needed") from error
     axes.set_ylim(bottom=0)
     figure.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
     return figure
-
-
-def _order(name: str) -> tuple[int, str]:
-    """Loads and stores before prefetches."""
-    return list(NAMES).index(_kind(name)[0]), name
 
 
 def _label(name: str) -> str:

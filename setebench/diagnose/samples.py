@@ -37,8 +37,9 @@ def profile(sampler: Sampler, ends: Sequence[float]) -> tuple[tuple[Hit, ...], d
     for sample, file, at in samples if ends else ():
         interval = min(bisect_right(ends, (sample.time - sampler.begin_ns) / 1e9), len(ends) - 1)
         function, line = named.get(at, ("", "")) if at else ("", "")
-        # code that a program wrote may lie in a file (memfd), too
-        function = KERNEL if sample.flag else function or _name_at(written[sample.pid], sample.start)
+        # code that a program wrote may lie in a file (memfd), too; what was written last to an address holds
+        late = (name for begin, end, name in reversed(written[sample.pid]) if begin <= sample.start < end)
+        function = KERNEL if sample.flag else function or next(late, UNKNOWN)
         counts[interval, sample.tid, function, KERNEL if sample.flag else file, line] += 1
     hits = tuple(
         Hit(
@@ -94,11 +95,6 @@ def written_code(process: int) -> list[tuple[int, int, str]]:
                 start, size, name = line.decode(errors="replace").rstrip("\n").split(maxsplit=2)
                 entries.append((int(start, 16), int(start, 16) + int(size, 16), name))
     return entries
-
-
-def _name_at(entries: Sequence[tuple[int, int, str]], address: int) -> str:
-    """The name of what was written last to an address."""
-    return next((name for begin, end, name in reversed(entries) if begin <= address < end), UNKNOWN)
 
 
 def places(wanted: Iterable[At], begun: float = float("inf")) -> dict[At, tuple[str, str]]:

@@ -114,7 +114,7 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
         ns={name: each.scaled(1e9 / ticks_per_second) for name, each in in_ticks.items()},
         sete={name: table.single(by_name.get(name)) for name in latency},
         capacity=ends,
-        pace=_range(np.nanmedian(table.paces, axis=1)),
+        pace=Interval(*np.nanquantile(np.nanmedian(table.paces, axis=1), (MIDDLE, 0.0, 1.0)).tolist()),
         sweep={
             "size_bytes": table.sizes.tolist(),
             "cycles": np.round(np.nanquantile(table.cycles, LATENCY, axis=0), 3).tolist(),
@@ -243,11 +243,6 @@ class _Table:
         around = slice(max(after[0] - 1, 0), after[0] + 1)
         value = float(np.exp(np.interp(self.params.ends, beyond[around], np.log(self.sizes[around]))))
         return Interval(value, float(self.sizes[around][0]), float(self.sizes[around][-1]))
-
-
-def _range(rounds: Numbers) -> Interval:
-    """The middle one of rounds, and the least and the largest."""
-    return Interval(float(np.nanmedian(rounds)), float(np.nanmin(rounds)), float(np.nanmax(rounds)))
 
 
 def _pooled(sets: Sequence[Sized], question: int) -> Numbers:

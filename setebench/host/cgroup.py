@@ -75,7 +75,7 @@ def _parse_quota(text: str) -> float:
 def _memory_left(tree: Tree, folder: str) -> float | None:
     """Bytes that a group may still take; infinity without a limit, None for what is not understood."""
     for limiting, using, reclaimable in MEMORY:
-        limit = tree.value(f"{folder}/{limiting}", _parse_limit)
+        limit = tree.value(f"{folder}/{limiting}", lambda text: inf if text == "max" else int(text))
         if limit is None and tree.exists(f"{folder}/{limiting}"):
             return None
         if limit is not None and limit < NO_LIMIT_BYTES:
@@ -83,10 +83,6 @@ def _memory_left(tree: Tree, folder: str) -> float | None:
             used = (tree.value(f"{folder}/{using}", int) or 0) - (int(cache[1]) if cache else 0)
             return float(max(0, limit - max(0, used)))
     return inf
-
-
-def _parse_limit(text: str) -> float:
-    return inf if text == "max" else int(text)
 
 
 def _least(limits: list[float | None]) -> float | Unlimited | None:

@@ -25,17 +25,13 @@ ABSENT = "this machine has no performance monitoring unit"
 NO_REGISTER = "no counter was free for it: the read returned 0 bytes"
 
 
-def _none() -> Sums:
-    return np.zeros((2, at.EVENT_WORDS), dtype=np.int64)
-
-
 @dataclass
 class _Counting:
     """Events that are open, and all that was counted since: by lone threads (row 0), by those beside a running sibling
     thread (row 1), and how long they ran, all together."""
 
     readings: dict[str, Reading]
-    sums: Sums = field(default_factory=_none)
+    sums: Sums = field(default_factory=lambda: np.zeros((2, at.EVENT_WORDS), dtype=np.int64))
     nanoseconds: int = 0
 
 

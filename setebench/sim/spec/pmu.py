@@ -46,10 +46,6 @@ class Fault(Table, frozen=True, kw_only=True):
     role: Annotated[str, says("what `other_level` counts")] = ""
 
 
-def _every_event() -> dict[str, tuple[Fault, ...]]:
-    return dict.fromkeys(SIMULATED_ROLES, ())
-
-
 class Pmu(Table, frozen=True, kw_only=True):
     """The performance monitoring unit. An empty table is a perfect one: every role, without any fault."""
 
@@ -57,4 +53,4 @@ class Pmu(Table, frozen=True, kw_only=True):
     events: Annotated[
         dict[str, Annotated[tuple[Fault, ...], several(0, 4, "faults of the event")]],
         says("the roles that it has an event for, each with the faults of that event"),
-    ] = msgspec.field(default_factory=_every_event)
+    ] = msgspec.field(default_factory=lambda: dict.fromkeys(SIMULATED_ROLES, ()))
