@@ -47,7 +47,7 @@ def answer(context: Context) -> Iterator[Finding]:
             vectors.append(vectors_once(context, region))
     finally:
         context.machine.release(region)
-    how = _how(context)
+    how = f"{context.evidence.get('rounds', {}).get('rounds', 0)} rounds"  # over which time they lie is evidence
     yield decide.chosen("clock.step", round(step, 3), "ticks", "largest period that all elapsed times share")
     for bracket in context.machine.facts.brackets:
         overhead = quantile_of_rounds([each[bracket] for each in brackets], MIDDLE)
@@ -57,11 +57,6 @@ def answer(context: Context) -> Iterator[Finding]:
         yield decide.measured("clock.cycles_per_tick", pace, "cycles/tick", method)
         context.evidence["cycles"] = {"cycles_per_ns": pace.value * context.machine.facts.ticks_per_second / 1e9}
     yield from _findings(levels, vectors, how)
-
-
-def _how(context: Context) -> str:
-    """The rounds, in words; over which time they lie is evidence, as an inference repeated elsewhere takes another."""
-    return f"{context.evidence.get('rounds', {}).get('rounds', 0)} rounds"
 
 
 def _findings(levels: Levels, vectors: list[Surplus], how: str) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.calibration import Levels
 from setebench.experiments.calibrate import reference
@@ -40,6 +41,7 @@ class NearParams:
     apart_seconds: float = 0.08  # from one time to the next: a co-runner's slices are as long
     settle: int = 3  # rounds of the whole set before
     bias_cycles: float = 3.0  # of a bracket over a sample's loads
+    alone: float = 1.02  # times what the sweep says of the first level: passes beside one of it that took so much count
     above: float = 1.05  # times what the sweep takes at most: some lines of its windows are prefetched, dense ones not
 
 
@@ -57,12 +59,15 @@ def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
     found: dict[str, list[float]] = {name: [] for name in wanted}
     for number in range(times):
         time.sleep(params.apart_seconds if number and wanted else 0.0)
-        for name, size in wanted.items():
-            context.progress(f"latency of {name}, time {number + 1}")
-            found[name] += [chased(context, region, size) for _ in range(passes)]
+        context.progress(f"dense chases, time {number + 1}")
+        for name, size in [*wanted.items()] * passes:
+            found[name].append(chased(context, region, size))
     context.evidence["dense_cycles"] = {name: np.round(cycles, 3).tolist() for name, cycles in found.items()}
-    for name, cycles in found.items():
-        levels = _with(levels, name, cycles)
+    first = levels.caches[0]
+    # a co-runner may stay all the time: then passes over the first level take longer than the sweep saw, and none count
+    quiet = np.array(found.get(first, ())) <= params.alone * levels.latency[first].value
+    for name, cycles in found.items() if quiet.any() else ():
+        levels = _with(levels, name, np.array(cycles)[quiet])
     return levels
 
 
@@ -85,7 +90,7 @@ def chased(context: Context, region: Region, size_bytes: float) -> float:
     return located(run_paired(context, probe, {LINE: begins}, accesses=params.steps, warmup=warmup)) / params.steps
 
 
-def _with(levels: Levels, name: str, cycles: list[float]) -> Levels:
+def _with(levels: Levels, name: str, cycles: NDArray[np.float64]) -> Levels:
     """The levels with another latency of one of them, unless the sweep contradicts it or is sharper."""
     params, sweep = NearParams(), levels.latency[name]
     found = low_of_samples(cycles, params.bias_cycles / params.steps)
