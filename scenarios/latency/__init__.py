@@ -53,7 +53,7 @@ def answer(context: Context) -> Iterator[Finding]:
         overhead = quantile_of_rounds([each[bracket] for each in brackets], MIDDLE)
         yield decide.measured(f"clock.overhead.{bracket}", overhead, "ticks", f"empty interval, {how}")
     if pace := levels.pace:
-        method = "references of the sweep, range of its rounds"
+        method = "references of the sweep, range of its working sets"
         yield decide.measured("clock.cycles_per_tick", pace, "cycles/tick", method)
         context.evidence["cycles"] = {"cycles_per_ns": pace.value * context.machine.facts.ticks_per_second / 1e9}
     yield from _findings(levels, vectors, how)

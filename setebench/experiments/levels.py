@@ -48,6 +48,7 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     agree: float = 0.03  # part by which long chains may differ from the mixture of short ones, and still count
     most_blur: float = 0.1  # and longer by a bracket's jitter, which hides more, but by no more than this part
     least_spread: float = 0.025  # least half interval of what only single loads tell, relative
+    paces: tuple[float, float] = (0.02, 0.98)  # of all sets in all rounds, between which the clock is said to have been
     bias_cycles: float = 3.0  # of a bracket over a chain: its fences overlap with the last load, differently by core
 
 
@@ -114,7 +115,7 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
         ns={name: each.scaled(1e9 / ticks_per_second) for name, each in in_ticks.items()},
         sete={name: table.single(by_name.get(name)) for name in latency},
         capacity=ends,
-        pace=Interval(*np.nanquantile(np.nanmedian(table.paces, axis=1), (MIDDLE, 0.0, 1.0)).tolist()),
+        pace=Interval(*np.nanquantile(table.paces, (MIDDLE, *table.params.paces)).tolist()),
         sweep={
             "size_bytes": table.sizes.tolist(),
             "cycles": np.round(np.nanquantile(table.cycles, LATENCY, axis=0), 3).tolist(),
