@@ -57,6 +57,7 @@ class TlbParams:
     off: float = 0.8  # of the entries: others' pages between loads and what is timed make the step begin earlier
     sharp: float = 1.35  # times the entries, half of the step has risen at most, if pages fill sets of any ways evenly
     steep: float = 1.25  # ratio of where three quarters and a quarter of a step have risen, if pages fill sets evenly
+    early: float = 1.15  # times the entries, where a quarter has risen of the same: -ln(3/4) times 4
     latest: float = 1.4  # times the entries, where half of a step has risen if these are replaced at random: 2 ln 2
     odd: int = 15  # largest odd divisor of entries; numbers that unevenly filled sets leave have seldom a small one
     most_odd: int = 5  # the same of those inferred from a step: 14 of 16 ways are left where others take 2 of each set
@@ -70,7 +71,7 @@ class TlbParams:
 
 
 PARAMS = TlbParams()
-CHASE, STEPS = ChaseParams(samples=16), StepParams()
+CHASE, LONG, STEPS = ChaseParams(samples=16), ChaseParams(samples=12), StepParams()
 
 
 class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +153,8 @@ class TlbPages:
         # else in a row: few fill even small sets evenly then, so that their own translations stay
         timed, others = np.split(np.roll(lines, self.rng.integers(len(lines))), [PARAMS.targets])
         several = self.rng.permutation(others), self.rng.permutation(timed)
-        return translation_cycles(self.context, self.region, *several, CHASE)
+        params = CHASE if pages <= PARAMS.most_first else LONG  # long chases cost time, and what they miss costs more
+        return translation_cycles(self.context, self.region, *several, params)
 
     def curve(self, low: float, high: float, count: int, draws: int) -> TlbRound:
         """Costs at so many numbers of pages."""
@@ -258,7 +260,7 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
     sharp = PARAMS.least < low and high < PARAMS.steep * low
     if halves.max() > (PARAMS.blurred if level and not sharp else PARAMS.agree) * halves.min():
         reason = f"rounds saw half of the step at {halves.min():.0f} to {halves.max():.0f} pages: others take entries"
-        bound = counted or int(np.quantile(begins, LATENCY))
+        bound = counted or int(np.quantile(begins, LATENCY) / PARAMS.early)
         return decide.within(decide.at_least(parameter, bound, "entries", reason, METHOD), bound, float(ends.max()))
     entries, sure = entries_of((low, middle, high), float(np.std(np.log(halves))), STEPS)
     # a table that replaces at random loses some entries from the count on, and its step is no sharp one of more

@@ -34,6 +34,7 @@ class EvictionParams:
     """How an eviction set is searched and checked."""
 
     turns: tuple[int, ...] = (2, 8, 32)  # times round the others: 16 ways that replace at random need 32; few are quick
+    most_loads: int = 16_000_000  # of a search, then another victim is tried: one that goes astray seldom comes back
     most_steps: int = 1 << 16  # loads of a chase of two turns or more: long rings need fewer turns
     first: int = 32  # candidates to begin with, then twice as many each time: few leave the next level's sets alone
     tries: int = 2  # searches with as many turns
@@ -94,7 +95,7 @@ class Evictions:
         self._beyond = (behind - hit) / pace / self._gap  # a miss of the next level as well
         self._blur = step_ticks(context) / self._gap / 2**0.5  # half a step each, of two readings
         self._most = int(min(params.most_blurred, max(params.most_samples, (4 * params.sigmas * self._blur) ** 2)))
-        self.turns = params.turns[0]
+        self.turns, self._loads = params.turns[0], 0
 
     def missed(self, victims: Lines, ring: Lines) -> Numbers:
         """How much each load of these victims was a miss after the chase round a ring, shape (victims,): 0 a hit, 1 a
@@ -105,6 +106,7 @@ class Evictions:
         machine, cpu, warmup = self.context.machine, self.context.cpu, self.params.warmup
         machine.link(self.pool.region, ring)
         turns = min(self.turns, max(2, self.params.most_steps // len(ring)))
+        self._loads += turns * len(ring) * len(victims)
         victims = np.concatenate([victims[:1].repeat(warmup), victims])
         places = {VICTIM: victims, SPARE: victims ^ (TLB_PAGE_BYTES // 2), RING: ring[:1].repeat(len(victims))}
         ticks = machine.run(_probe(turns * len(ring)), places, cpu=cpu, warmup=warmup)
@@ -149,7 +151,7 @@ class Evictions:
     def find(self, victim: int, candidates: Lines) -> CacheSet | None:
         """A minimal set for a victim of candidates that share its sets of nearer caches, in random order; None where
         they don't evict it, or where tests go on contradicting each other."""
-        self.turns, lines = self.params.turns[0], candidates[:0]
+        self.turns, self._loads, lines = self.params.turns[0], 0, candidates[:0]
         if not self.evicts(victim, candidates):
             return None
         for turns in np.repeat(self.params.turns, self.params.tries).tolist():
@@ -157,6 +159,8 @@ class Evictions:
             lines, others = self._reduced(victim, candidates, lines)
             if len(lines) and (found := self._minimal(victim, lines, others, candidates)):
                 return found
+            if self._loads > self.params.most_loads:
+                break
             lines = lines[: self.params.most_ways // 2]
         return None
 
@@ -178,7 +182,7 @@ class Evictions:
             count *= 2
         rest = rest[:count]
         while len(found) < self.params.most_ways and not self.evicts(victim, found, others):
-            if not len(rest) or not self.evicts(victim, found, rest, others):
+            if self._loads > self.params.most_loads or not self.evicts(victim, found, rest, others):
                 return found, others
             low, high = 0, len(rest)
             while high - low > 1:
