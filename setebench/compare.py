@@ -17,6 +17,9 @@ import msgspec
 
 from setebench.results import Document, Finding, Outcome
 
+ALWAYS = ("machine", "settings.kind_of_core")
+"""Settings that are shown also where they agree: whose figures these are."""
+
 REFERENCE = "reference"
 """The machine kind of documents that hold published values."""
 
@@ -36,9 +39,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding | None]
     agreement: Agreement
 
+    @property
+    def method_versions(self) -> set[int]:
+        """The versions of the method that the findings state."""
+        return {each.method_version for each in self.findings if each is not None} - {0}
+
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """Something beside the findings that is not the same in all documents; None where a document lacks it."""
+    """What was measured (`ALWAYS`), or something that is not the same in all documents; None where one lacks it."""
 
     name: str
     values: list[Any]
@@ -111,7 +119,7 @@ def _comparable(value: Any) -> Any:
 
 
 def _settings(documents: Sequence[Document]) -> list[Setting]:
-    """What measured documents are not all alike in: machine, version of setebench, and how it was measured."""
+    """The machines, and what measured documents are not all alike in: version of setebench, and how it was measured."""
     records = [
         {
             "machine": document.machine.name,
@@ -124,4 +132,5 @@ def _settings(documents: Sequence[Document]) -> list[Setting]:
     measured = [record for record in records if record["kind"] != REFERENCE]
     names = dict.fromkeys(name for record in measured for name in record)
     differing = [name for name in names if len({json.dumps(record.get(name)) for record in measured}) > 1]
-    return [Setting(name=name, values=[record.get(name) for record in records]) for name in differing]
+    shown = [name for name in names if name in (*ALWAYS, *differing)]
+    return [Setting(name=name, values=[record.get(name) for record in records]) for name in shown]

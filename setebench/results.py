@@ -25,7 +25,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter of the machine, as inferred.
 
     `value` is None unless the outcome is measured, at_least or absent; `low` and `high` bound numbers at 95 %.
-    `evidence` names the entry of the document's evidence that stands behind it.
+    `evidence` names the entry of the document's evidence that stands behind it. `method_version` is that of its
+    question's method (`Scenario.method_version`), 0 where the file doesn't say.
     """
 
     parameter: str
@@ -37,6 +38,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     method: str = ""
     evidence: str = ""
+    method_version: int = 0
 
     def __post_init__(self) -> None:
         has_value = self.outcome in (Outcome.MEASURED, Outcome.AT_LEAST, Outcome.ABSENT)

@@ -114,8 +114,8 @@ class Scenario:
     `Context.calibration` the "clock" (its step), the "issue_pace" of a core that is alone, the "levels", each measured
     by whoever needs it first; and scenarios whose findings it reads, as `context.foundations`: those of the file that
     its option `result` names, else of these scenarios, run right before with fewer samples. All else it measures for
-    itself. `words` says in sentences, for people, what its evidence holds beside the findings; shown under the
-    table."""
+    itself. `method_version`, which its findings carry, goes up with every change by which one may come out otherwise.
+    `words` says in sentences, for people, what its evidence holds beside the findings; shown under the table."""
 
     name: str
     summary: str
@@ -127,6 +127,7 @@ class Scenario:
     on_request: bool = False
     needs: tuple[str, ...] = ()
     words: Callable[[dict[str, Any]], str] | None = None
+    method_version: int = 1
 
     @property
     def builds_on(self) -> tuple[str, ...]:

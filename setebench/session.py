@@ -133,8 +133,9 @@ def answered(
             context.foundations = tuple(store.load(path).findings if path else registry.foundations(scenario, context))
         for finding in scenario.answer(context):
             store.require_finite(finding)
-            findings.append(finding)
-            how.on_finding(finding)
+            version = finding.method_version or scenario.method_version
+            findings.append(msgspec.structs.replace(finding, method_version=version))
+            how.on_finding(findings[-1])
     if recorder is not None:
         context.evidence[f"{EVIDENCE_PREFIX}{document.settings['scenario']}"] = recorder.recording()
     evidence = store.plain(context.evidence)

@@ -29,8 +29,8 @@ _OF_WIDTH = 0.5 / 1.959963984540054  # standard error over width of a 95 % inter
 @dataclass
 class Column:
     """All that results report of one parameter, each with its node's number: `numbers` with the standard error that
-    they state (0: none), `answers` that are none as text, nodes that gave a lower bound (`bounds`), and why it was left
-    `open`."""
+    they state (0: none), `answers` that are none as text, nodes that gave a lower bound (`bounds`), why it was left
+    `open`, and the versions of the method."""
 
     parameter: str
     unit: str = ""
@@ -38,6 +38,7 @@ class Column:
     answers: list[tuple[int, str]] = field(default_factory=list)
     bounds: list[int] = field(default_factory=list)
     open: list[tuple[int, str]] = field(default_factory=list)
+    method_versions: set[int] = field(default_factory=set)
 
     @property
     def answered(self) -> list[int]:
@@ -46,6 +47,7 @@ class Column:
 
     def add(self, node: int, finding: Finding) -> None:
         """Take what a node says."""
+        self.method_versions.add(finding.method_version)
         value = finding.value
         if value is None:
             self.open.append((node, f"{finding.outcome}: {finding.reason}"))

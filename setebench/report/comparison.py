@@ -30,15 +30,16 @@ def render(comparison: Comparison, form: str) -> str:
 
 def _cells(row: Row) -> list[str]:
     """The findings of a row: value and interval, or why there is none; where there are more than two, those that differ
-    from the first are marked."""
-    cells = []
+    from the first are marked. Versions of the method are named where they are not the same."""
+    cells, versions = [], row.method_versions
     for finding in row.findings:
         text = "not reported" if finding is None else finding.outcome.replace("_", " ")
         if finding is not None and finding.value is not None:
             absent = "(absent)" if finding.outcome is Outcome.ABSENT else ""
             text = " ".join(filter(None, (value_text(finding), interval_text(finding), absent)))
         marked = len(row.findings) > 2 and agreement_of(row.findings[0], finding) is Agreement.DIFFERS
-        cells.append("≠ " * marked + text)
+        method = f" (method {finding.method_version})" if finding is not None and len(versions) > 1 else ""
+        cells.append("≠ " * marked + text + method)
     return cells
 
 
@@ -51,9 +52,12 @@ def _blocks(comparison: Comparison, block: str, escaped: Callable[[str], str]) -
     """The counts, and a table of each part that has any rows."""
     differ, agree, left = (len(comparison.of(agreement)) for agreement in _HEADINGS)
     names = " against ".join(comparison.names)
-    blocks = [escaped(visible(f"{names}: {differ} findings differ, {agree} agree, {left} can't be compared"))]
+    counts = f"{names}: {differ} findings differ, {agree} agree, {left} can't be compared"
+    others = sum(len(row.method_versions) > 1 for row in comparison.rows)
+    counts += f"; {others} were measured by different versions of a method" if others else ""
+    blocks = [escaped(visible(counts))]
     settings = [[setting.name, *map(_setting, setting.values)] for setting in comparison.settings]
-    parts = [("Settings and machines that differ", "setting", settings)]
+    parts = [("Machines, and settings that differ", "setting", settings)]
     for agreement, heading in _HEADINGS.items():
         parts.append((heading, "parameter", [[row.parameter, *_cells(row)] for row in comparison.of(agreement)]))
     for heading, first, rows in parts:

@@ -58,10 +58,13 @@ def test_bad_files_cost_a_line_each(tmp_path: Path) -> None:
     (tmp_path / "n91.json").write_text('{"schema": 1, "findings": [{"parameter": 3}]}')
     (tmp_path / "n92.json").write_text('{"schema": 9, "findings": []}')
     put(tmp_path / "n93.json", [number("latency.l1", 1e300), number("latency.l1", 4.0)], version="9.9")
+    for node, version in ((94, 1), (95, 2)):
+        put(tmp_path / f"n{node}.json", [number("latency.l1", 4.0) | {"method_version": version}], version="9.9")
     fleet = compare([tmp_path])
     for name, why in (("n90", "damaged"), ("n91", "not a setebench result"), ("n92", "newer setebench")):
         assert sum(name in note and why in note for note in fleet.notes) == 1
-    assert any("how they were made: 0.1.0 on n[00-04]; 9.9 on n93" in note for note in fleet.notes)
+    assert any("how they were made: 0.1.0 on n[00-04]; 9.9 on n[93-95]" in note for note in fleet.notes)
+    assert any("different versions" in note and note.endswith("differ: latency.l1") for note in fleet.notes)
     assert [each.reason for each in fleet.open if each.nodes == "n93"] == ["no measurement is so large"]
     assert all(np.isfinite([mark.p for mark in fleet.marks]))
 

@@ -78,7 +78,7 @@ HOSTILE = "<script>alert(1)</script> | \x1b[31m $x$ \u202e"
 FIRST = make(
     [
         named("latency.l1", number(4.0, 3.9, 4.1)),
-        named("latency.l2", number(14.0, 13.9, 14.1)),
+        named("latency.l2", number(14.0, 13.9, 14.1, method_version=1)),
         named("mshr.l1.demand", number(12, unit="entries")),
         named("mshr.l2.demand", UNRESOLVED),
         named("prefetcher.l2.stream.present", ABSENT),
@@ -88,7 +88,7 @@ FIRST = make(
 SECOND = make(
     [
         named("latency.l1", number(4.05, 4.0, 4.2)),
-        named("latency.l2", number(15.0, 14.9, 15.1)),
+        named("latency.l2", number(15.0, 14.9, 15.1, method_version=2)),
         named("mshr.l1.demand", at_least(64.0)),
         named("mshr.l2.demand", number(48, unit="entries")),
         named("prefetcher.l2.stream.present", Finding(parameter="p", value=True, unit="bool")),

@@ -59,7 +59,8 @@ def test_a_question_is_asked_by_name(scenario_folder: Write, tmp_path: Path) -> 
     asked = {"scenario": "own", "machine": MACHINE, "seed": 3, "cpu": None, "fast": True}
     assert document.settings == {**asked, "options": options}
     assert heard == ["asking"]
-    assert document["latency.l1"].value == 4.0 and "latency.l1" in document and "latency.l2" not in document
+    assert (document["latency.l1"].value, document["latency.l1"].method_version) == (4.0, 1)
+    assert "latency.l1" in document and "latency.l2" not in document
     assert BareMachine.opened[0].closed
     assert setebench.list_scenarios() == {"own": "from the package mine"}
     setebench.save(document, tmp_path / "a.json")
