@@ -20,7 +20,7 @@ from setebench.experiments.streams.choice import choose_cpus, kernels_of, widths
 from setebench.experiments.streams.outgrowing import outgrowing
 from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.results import Finding
-from setebench.scenario import Context, Option, Scenario
+from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 from setebench.stats import decide
 from setebench.stats.bandwidth.rates import rate_of_rounds
 
@@ -97,6 +97,7 @@ SCENARIO = Scenario(
     options=(
         Option(name="threads", help="Number of threads. Default: one on every CPU.", type=int),
         Option(name="size", help="MiB of each array. Default: one that outgrows the caches.", type=int),
+        PAGE_SIZE,
     ),
     order=90,
     needs=("clock", "levels"),

@@ -93,6 +93,10 @@ class Region:
         """Number of pages."""
         return self.size // self.page_size
 
+    def backing(self) -> dict[int, int]:
+        """Bytes in touched pages of each size in bytes, as the system shows them; nothing where a machine doesn't."""
+        return {}
+
     def line(self, page: int, line: int = 0) -> int:
         """Address of a line of a page."""
         return self.address + page * self.page_size + line * self.line_size

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from setebench.calibration import USUAL_LINE, Calibration, measured_line
+from setebench.errors import UnsupportedError
 from setebench.machine import Machine, Region
 from setebench.results import Finding
 
@@ -31,6 +32,15 @@ class Option:
     flag: bool = False
     multiple: bool = False
     check: Callable[[Any], object] | None = None
+
+
+PAGE_BYTES = {"4k": 1 << 12, "2m": 1 << 21, "1g": 1 << 30}
+PAGE_SIZE = Option(
+    name="page_size",
+    help="Pages of the memory that is measured, shown by the system. Default: the scenario's choice.",
+    choices=tuple(PAGE_BYTES),
+)
+"""For scenarios that ask nothing of pages: all that they take by `Context.allocate` lies in such ones."""
 
 
 def _silent(_message: str) -> None:
@@ -72,11 +82,25 @@ class Context:
         return self.calibration.line_bytes or USUAL_LINE
 
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
-        """Memory of the machine (see `Machine.allocate`), in lines of the measured size."""
-        line = self.line_size
-        region = self.machine.allocate(size, page_size, populate=populate)
+        """Memory of the machine (see `Machine.allocate`), in lines of the measured size; in pages of the size that the
+        option `PAGE_SIZE` names, where it does. What isn't populated is to be shown once it is (`show_pages`)."""
+        line, page = self.line_size, PAGE_BYTES.get(self.options.get("page_size") or "", page_size)
+        region = self.machine.allocate(size, page, populate=populate)
         region.line_size = line
+        if populate:
+            self.show_pages(region)
         return region
+
+    def show_pages(self, region: Region) -> None:
+        """Where the option `PAGE_SIZE` is given, keep as evidence in which pages touched memory lies. Raises
+        `UnsupportedError` where some lies in others."""
+        if not (wanted := self.options.get("page_size")):
+            return
+        seen = region.backing()
+        if others := {page: size >> 10 for page, size in seen.items() if page != PAGE_BYTES[wanted]}:
+            raise UnsupportedError(f"not all memory lies in {wanted} pages: KiB by bytes of a page are {others}")
+        shown = self.evidence.setdefault("pages", {"size": wanted, "shown_bytes": 0})
+        shown["shown_bytes"] += min(sum(seen.values()), region.size)  # a mapping may hold others too
 
     @contextmanager
     def memory(self, size: int, page_size: int = 0) -> Iterator[Region]:

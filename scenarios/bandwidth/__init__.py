@@ -24,7 +24,7 @@ from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.probe.kernels import KERNELS
 from setebench.report.plots.rates import bandwidth_figure
 from setebench.results import Finding
-from setebench.scenario import Context, Option, Scenario
+from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 
 from .findings import EVIDENCE, evidence_of, findings_of, levels_for, no_room
 from .sets import bytes_of, shared
@@ -107,6 +107,7 @@ SCENARIO = Scenario(
         Option(name="kernel", help="Kernel to run; may be repeated.", choices=ACCESSING, multiple=True),
         WIDTH,
         Option(name="threads", help="Numbers of threads, such as 1,2,4, or each. Default: one, and all."),
+        PAGE_SIZE,
     ),
     plot=bandwidth_figure,
     order=70,

@@ -17,7 +17,7 @@ from setebench.experiments.calibrate import overheads, step_ticks
 from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.paired import RoundsParams, rounds
 from setebench.results import Finding, Outcome
-from setebench.scenario import Context, Scenario
+from setebench.scenario import PAGE_SIZE, Context, Scenario
 from setebench.stats import decide
 from setebench.stats.estimate import Interval
 from setebench.stats.rounds import MIDDLE, quantile_of_rounds
@@ -98,6 +98,7 @@ SCENARIO = Scenario(
     summary="cycles per load from each level of the memory hierarchy, two ways side by side",
     answer=answer,
     parameters=("clock.", "latency.l", "latency.memory"),
+    options=(PAGE_SIZE,),
     plot=plot,
     order=10,
     needs=("clock", "levels"),

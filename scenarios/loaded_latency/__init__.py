@@ -17,7 +17,7 @@ from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
 from setebench.report.plots.rates import loaded_latency_figure
 from setebench.results import Finding
-from setebench.scenario import Context, Option, Scenario
+from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 from setebench.stats import decide
 from setebench.stats.bandwidth.rates import rate_of_rounds
 from setebench.stats.bandwidth.saturation import Load, knee_bandwidth, saturated
@@ -171,6 +171,7 @@ SCENARIO = Scenario(
     parameters=("loaded_latency.",),
     options=(
         Option(name="threads", help="Most loading threads. Default: all CPUs but those of the chase's core.", type=int),
+        PAGE_SIZE,
     ),
     plot=loaded_latency_figure,
     order=80,

@@ -21,7 +21,7 @@ from setebench.experiments.near import sharpened
 from setebench.experiments.paired import rounds
 from setebench.experiments.size_sweep import SHORT, Sized, SizeSweepParams, per_load, sweep_once
 from setebench.machine import Region
-from setebench.scenario import Context
+from setebench.scenario import PAGE_SIZE, Context
 from setebench.stats import levels as mixtures
 from setebench.stats.estimate import Interval
 from setebench.stats.levels import Chains, Clock, Level, LevelsParams, quantised_variance
@@ -56,7 +56,7 @@ def working_memory(context: Context) -> Region:
     """Memory for the largest working set, in the smallest pages: those every machine has.
 
     Where so much is not to be had, half of it, and so on; the sweep then ends earlier, which a progress message says.
-    Raises `UnsupportedError` where there is hardly any."""
+    Raises `UnsupportedError` where there is hardly any, or not so much in pages of the size that an option names."""
     facts, params = context.machine.facts, FindParams()
     wanted = min(span_bytes(SizeSweepParams().largest, context.line_size), facts.memory_bytes // 2)
     while True:
@@ -64,7 +64,7 @@ def working_memory(context: Context) -> Region:
             return context.allocate(wanted, min(facts.page_sizes))
         except UnsupportedError:
             wanted //= 2
-            if wanted < params.least_memory:
+            if wanted < params.least_memory or context.options.get(PAGE_SIZE.name):
                 raise
             context.progress(f"little memory: going on with {wanted >> 20} MiB, so outer levels may not be found")
 

@@ -19,9 +19,11 @@ from setebench.machine import MemoryNode, Region
 
 SMALL_PAGE = 4096
 HUGE_PAGE = 2 * 1024 * 1024
+GIANT_PAGE = 1 << 30
 _TRANSPARENT = "sys/kernel/mm/transparent_hugepage/enabled"
 _MAP_HUGETLB = 0x40000
-_MAP_HUGE_2MB = 21 << 26
+_MAP_PAGE_BITS = 26  # flags of mmap from this bit on: binary logarithm of the page size
+_RESERVED = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
 
 _NODES = "sys/devices/system/node"
 
@@ -58,6 +60,10 @@ class NativeRegion(Region):
             raise UsageError("addresses to link must lie in the region, 8 bytes aligned")
         words[offsets // 8] = np.roll(addresses, -1)
 
+    def backing(self) -> dict[int, int]:
+        """See `setebench.machine.Region.backing`: what the kernel says in smaps."""
+        return backed_bytes(self.address, Path("/proc/self/smaps").read_text())
+
     def numbers(self) -> NDArray[np.float64]:
         """The memory as numbers of 8 bytes, shape (size / 8,); a view, which should be gone before `release`."""
         return self._own().view(np.float64)
@@ -90,13 +96,13 @@ def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:
     """A region of at least `size` bytes of zeros; see `Machine.allocate`.
 
     Raises `UsageError` for a page size this architecture hasn't, `UnsupportedError` where memory or pages lack."""
-    if page_size not in (SMALL_PAGE, HUGE_PAGE):
-        raise UsageError(f"pages have 4096 or 2097152 bytes, not {page_size}")
+    if page_size not in (SMALL_PAGE, HUGE_PAGE, GIANT_PAGE):
+        raise UsageError(f"pages have 4096, 2097152 or 1073741824 bytes, not {page_size}")
     size = max(1, -(-size // page_size)) * page_size
     room = available_bytes()
-    if size > room:
+    if page_size != GIANT_PAGE and size > room:  # of giant pages only reserved ones count, and those are not available
         raise UnsupportedError(f"{size >> 20} MiB were wanted, but only {room >> 20} MiB of memory are available")
-    region = _huge_region(size) if page_size == HUGE_PAGE else _small_region(size)
+    region = _small_region(size) if page_size == SMALL_PAGE else _huge_region(size, page_size)
     if populate:
         region.touch()
         region.lock()
@@ -128,12 +134,16 @@ def _small_region(size: int) -> NativeRegion:
     return NativeRegion(memory, size, SMALL_PAGE, "none")
 
 
-def _huge_region(size: int) -> NativeRegion:
+def _huge_region(size: int, page_size: int) -> NativeRegion:
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
-        reserved = mmap.mmap(-1, size, flags=flags | _MAP_HUGETLB | _MAP_HUGE_2MB)
-        return NativeRegion(reserved, size, HUGE_PAGE, "hugetlb")
-    except OSError:
+        reserved = mmap.mmap(-1, size, flags=flags | _MAP_HUGETLB | page_size.bit_length() - 1 << _MAP_PAGE_BITS)
+        return NativeRegion(reserved, size, page_size, "hugetlb")
+    except OSError as error:
+        if page_size == GIANT_PAGE:
+            raise UnsupportedError(
+                f"{size >> 30} free pages of 1 GiB are needed; reserve them in {_RESERVED}"
+            ) from error
         memory = _map(size + HUGE_PAGE, flags)
     try:
         memory.madvise(mmap.MADV_HUGEPAGE)
@@ -146,7 +156,7 @@ def _huge_region(size: int) -> NativeRegion:
 
 def _prove_huge(region: NativeRegion) -> None:
     """Check with the kernel that it really backed the region by 2 MiB pages; advice alone proves nothing."""
-    huge = huge_backed_bytes(region.address, Path("/proc/self/smaps").read_text())
+    huge = region.backing().get(HUGE_PAGE, 0)
     if huge < region.size:
         raise UnsupportedError(
             f"the kernel backed {huge >> 20} of {region.size >> 20} MiB by 2 MiB pages; "
@@ -154,16 +164,21 @@ def _prove_huge(region: NativeRegion) -> None:
         )
 
 
-def huge_backed_bytes(address: int, smaps: str) -> int:
-    """Bytes in 2 MiB pages of the mapping that holds `address`, from the text of /proc/PID/smaps."""
-    inside = False
+def backed_bytes(address: int, smaps: str) -> dict[int, int]:
+    """Bytes of the mapping that holds `address`, by the size of the pages that lie behind it, from the text of
+    /proc/PID/smaps."""
+    inside, found = False, dict[str, int]()
     for line in smaps.splitlines():
         begin, dash, rest = line.partition("-")
         if dash and re.fullmatch(r"[0-9a-f]+", begin):
             inside = int(begin, 16) <= address < int(rest.split(" ", 1)[0], 16)
-        elif inside and line.startswith("AnonHugePages:"):
-            return int(line.split()[1]) * 1024
-    return 0
+        elif inside and line.endswith(" kB"):
+            name, _, size = line.partition(":")
+            found[name] = int(size.split()[0]) * 1024
+    huge, page = found.get("AnonHugePages", 0), found.get("KernelPageSize", SMALL_PAGE)
+    reserved = {} if page == SMALL_PAGE else {page: found.get("Private_Hugetlb", 0)}
+    backed = {SMALL_PAGE: found.get("Rss", huge) - huge, HUGE_PAGE: huge, **reserved}
+    return {page: size for page, size in backed.items() if size}
 
 
 # -- memory nodes -----------------------------------------------------------------------------------------------------

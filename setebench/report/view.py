@@ -55,6 +55,9 @@ def title(document: Document) -> str:
     """One line that says what was measured where and when."""
     cpu, kind = (document.settings.get(key) for key in ("cpu", "kind_of_core"))
     core = "" if cpu is None else f", CPU {cpu}" + (f" ({kind})" if kind else "")
+    pages = document.evidence.get("pages")
+    if isinstance(pages, dict):
+        core += f", {pages.get('size')} pages{' as /proc/self/smaps shows them' if pages.get('shown_bytes') else ''}"
     where = f"{document.settings.get('scenario', 'findings')} on {document.machine.name}{core}"
     return visible(f"{where}, {document.started}, {document.elapsed_seconds:.1f} s")
 

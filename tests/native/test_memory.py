@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from trees import write_tree
 
+from setebench.calibration import Calibration
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
 from setebench.native.memory import (
     HUGE_PAGE,
     SMALL_PAGE,
     available_bytes,
-    huge_backed_bytes,
+    backed_bytes,
     map_region,
     memory_nodes,
 )
+from setebench.scenario import PAGE_BYTES, Context
 
 SMAPS = """\
 00400000-00452000 r-xp 00000000 08:02 173521                             /usr/bin/dash-name 7f00-8f00
@@ -33,7 +37,12 @@ ShmemPmdMapped:        0 kB
 VmFlags: rd wr mr mw me ac lo hg
 7f2a40800000-7f2a40a00000 rw-p 00000000 00:00 0                          [anon: a name]
 Size:               2048 kB
+Rss:                2048 kB
 AnonHugePages:      2048 kB
+7f2a80000000-7f2ac0000000 rw-p 00000000 00:0f 5                          /anon_hugepage (deleted)
+KernelPageSize:  1048576 kB
+Rss:                   0 kB
+Private_Hugetlb: 1048576 kB
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
 AnonHugePages:         0 kB
 """
@@ -42,14 +51,15 @@ AnonHugePages:         0 kB
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
-        (0x400000, 0),
-        (0x7F2A407FFFFF, 6144 << 10),
-        (0x7F2A40800000, 2048 << 10),
-        (0x7F2A40A00000, 0),
+        (0x400000, {}),
+        (0x7F2A407FFFFF, {4096: 2048 << 10, 2097152: 6144 << 10}),
+        (0x7F2A40800000, {2097152: 2048 << 10}),
+        (0x7F2A40A00000, {}),
+        (0x7F2A80000000, {1 << 30: 1 << 30}),
     ],
 )
-def test_huge_pages_are_read_of_the_mapping_that_holds_the_address(address: int, expected: int) -> None:
-    assert huge_backed_bytes(address, SMAPS) == expected
+def test_pages_are_read_of_the_mapping_that_holds_the_address(address: int, expected: dict[int, int]) -> None:
+    assert backed_bytes(address, SMAPS) == expected
 
 
 @pytest.mark.parametrize(
@@ -118,6 +128,21 @@ def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
         finally:
             region.release()
     region.release()
+
+
+@pytest.mark.parametrize("wanted", ["4k", "2m"])
+def test_memory_lies_in_pages_of_the_size_that_is_wanted(wanted: str) -> None:
+    machine: Any = SimpleNamespace(allocate=lambda size, page, populate: map_region(size, page, populate))
+    context = Context(machine=machine, options={"page_size": wanted}, calibration=Calibration(line_bytes=64))
+    try:
+        region: Any = context.allocate(3 << 20, SMALL_PAGE)
+    except UnsupportedError:
+        pytest.skip("this system has no such pages")
+    assert region.page_size == PAGE_BYTES[wanted]
+    assert context.evidence["pages"]["size"] == wanted and context.evidence["pages"]["shown_bytes"] >= 3 << 20
+    region.backing = lambda: {SMALL_PAGE: 1 << 20, HUGE_PAGE: 1 << 20}
+    with pytest.raises(UnsupportedError, match=f"not all memory lies in {wanted} pages"):
+        context.show_pages(region)
 
 
 # -- memory nodes from recorded topologies, and binding memory to one -----------------------------------------------

@@ -9,19 +9,21 @@ from setebench.experiments.streams.choice import WIDTHS, widths_of
 from setebench.machine import Machine, Region
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import BLOCK_BYTES, MOST_ARRAY_BYTES
+from setebench.scenario import Context
 
 ARRAYS = Base("arrays")
 
 
 @contextmanager
-def arrays(machine: Machine, sizes: Mapping[int, int]) -> Iterator[dict[int, Region]]:
+def arrays(context: Context, sizes: Mapping[int, int]) -> Iterator[dict[int, Region]]:
     """So many bytes by CPU, in the largest pages, until the block ends. Each CPU writes its own first, so that it lies
     on its memory node. Raises `UnsupportedError` where there is less."""
-    found = dict[int, Region]()
+    machine, found = context.machine, dict[int, Region]()
     try:
         for cpu, size in sizes.items():
-            found[cpu] = machine.allocate(size, max(machine.facts.page_sizes), populate=False)
+            found[cpu] = context.allocate(size, max(machine.facts.page_sizes), populate=False)
             _fill(machine, cpu, found[cpu])
+            context.show_pages(found[cpu])
         yield found
     finally:
         for region in found.values():

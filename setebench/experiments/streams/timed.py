@@ -137,7 +137,7 @@ def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_by
     sizes: dict[int, int] = {}
     for each in streams:
         sizes |= {cpu: max(each.blocks * each.spacing, sizes.get(cpu, 0)) for cpu in each.case.cpus}
-    with arrays(context.machine, sizes) as regions:
+    with arrays(context, sizes) as regions:
         budget.spend(sum(sizes.values()))
         timer = _Timer(context, regions, budget, last_bytes)
         for number in budget.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
