@@ -145,6 +145,15 @@ class Machine(Protocol):
         ...
 
 
+@runtime_checkable
+class BindsMemory(Protocol):
+    """A machine with several memory nodes (`Facts.nodes`) that puts memory on one of them."""
+
+    def bind(self, region: Region, node: int) -> bool:
+        """Whether all touched pages of a region lie on a node now; those that are touched later are to come there."""
+        ...
+
+
 class PrefetcherSwitch(msgspec.Struct, frozen=True, kw_only=True):
     """A switch of hardware prefetchers: its vendor's name for what it turns off, and the cache level whose accesses
     that watches, where the vendor says so. Which behaviour it is has to be measured."""

@@ -25,6 +25,7 @@ from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.loops.records import RunsLoops
 from setebench.machine import (
+    BindsMemory,
     Facts,
     Machine,
     Region,
@@ -40,7 +41,7 @@ MOST_MEMORY_BYTES = 1 << 46  # 64 TiB, what the largest servers of today hold
 MOST_CPUS = 1 << 13  # what Linux is built for at most
 MOST_PAGE_BYTES = 1 << 34  # a power of two above any page, or line, that an architecture has had
 
-CAPABILITIES = (SwitchesPrefetchers, CountsEvents, RunsLoops)
+CAPABILITIES = (BindsMemory, SwitchesPrefetchers, CountsEvents, RunsLoops)
 """Protocols of methods that not every machine has; a recording names them."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from setebench.calibration import USUAL_LINE, Calibration, measured_line
 from setebench.errors import UnsupportedError
-from setebench.machine import Machine, Region
+from setebench.machine import BindsMemory, Machine, Region
 from setebench.results import Finding
 
 CALIBRATED = ("clock", "issue_pace", "levels")
@@ -53,8 +53,9 @@ class Context:
 
     `effort` scales sample sizes: 1 by default, less with --fast. `evidence` takes JSON-able values by name.
     `calibration` is what earlier steps of the same run measured, so that it is measured once. `foundations` are the
-    findings of the scenarios that this one builds on. `layouts` counts the generators that `fresh_rng` gave.
-    `progress` is called between measurements, never while one runs.
+    findings of the scenarios that this one builds on. `memory_node` is the number of the node where memory is to lie.
+    `layouts` counts the generators that `fresh_rng` gave. `progress` is called between measurements, never while one
+    runs.
     """
 
     machine: Machine
@@ -65,6 +66,7 @@ class Context:
     evidence: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration = field(default_factory=Calibration)
     foundations: tuple[Finding, ...] = ()
+    memory_node: int | None = None
     layouts: int = 0
     progress: Callable[[str], None] = _silent
 
@@ -82,18 +84,21 @@ class Context:
         return self.calibration.line_bytes or USUAL_LINE
 
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
-        """Memory of the machine (see `Machine.allocate`), in lines of the measured size; in pages of the size that the
-        option `PAGE_SIZE` names, where it does. What isn't populated is to be shown once it is (`show_pages`)."""
+        """Memory of the machine (see `Machine.allocate`), in lines of the measured size, on `memory_node`, in pages of
+        the size that the option `PAGE_SIZE` names. What is touched later is to be `placed` then."""
         line, page = self.line_size, PAGE_BYTES.get(self.options.get("page_size") or "", page_size)
         region = self.machine.allocate(size, page, populate=populate)
         region.line_size = line
-        if populate:
-            self.show_pages(region)
+        self.placed(region)
         return region
 
-    def show_pages(self, region: Region) -> None:
-        """Where the option `PAGE_SIZE` is given, keep as evidence in which pages touched memory lies. Raises
-        `UnsupportedError` where some lies in others."""
+    def placed(self, region: Region) -> None:
+        """Where a node or pages are wanted, see that touched memory lies there; of pages evidence is kept. Raises
+        `UnsupportedError` where it doesn't."""
+        node, machine = self.memory_node, self.machine
+        if node is not None and not (isinstance(machine, BindsMemory) and machine.bind(region, node)):
+            how = "too little is free there, or mbind is not allowed (in a container: --cap-add SYS_NICE)"
+            raise UnsupportedError(f"memory can't be put on node {node}: {how}")
         if not (wanted := self.options.get("page_size")):
             return
         seen = region.backing()

@@ -7,8 +7,10 @@ end is found by a latency sweep (`experiments.levels`), so a rate belongs to a l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from setebench.calibration import MEMORY, Levels
+from setebench.errors import UnsupportedError
 from setebench.experiments.levels import find_levels
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import (
@@ -19,6 +21,7 @@ from setebench.experiments.streams.choice import (
     widths_of,
     without_kernels,
 )
+from setebench.experiments.streams.nodes import matrix
 from setebench.experiments.streams.outgrowing import Outgrowing, outgrowing
 from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.probe.kernels import KERNELS
@@ -26,7 +29,7 @@ from setebench.report.plots.rates import bandwidth_figure
 from setebench.results import Finding
 from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 
-from .findings import EVIDENCE, evidence_of, findings_of, levels_for, no_room
+from .findings import EVIDENCE, evidence_of, findings_of, no_room
 from .sets import bytes_of, shared
 
 ACCESSING = tuple(name for name, kernel in KERNELS.items() if kernel.accesses)
@@ -76,6 +79,16 @@ def answer(context: Context) -> Iterator[Finding]:
         for stream in streams[case]:
             yield from findings_of(stream, per_ns)
 
+    def loads(own: Context, cpus: tuple[int, ...], parts: int) -> Iterator[Finding]:
+        case = replace(cases[0], cpus=cpus)
+        if not (size := _sizes(own, levels, case, memory)[MEMORY]):
+            raise UnsupportedError("there is too little memory")
+        stream = Stream.over(case, MEMORY, size, 0)
+        measure(own, [stream], Budget(facts, FAST_SECONDS, parts), memory.last)
+        yield from findings_of(stream)
+
+    yield from matrix(context, loads, "bandwidth.memory", "GB/s")
+
 
 def _cases(context: Context) -> list[Case]:
     """Kernels, widths and CPUs to run on; those with the same CPUs beside each other, as they share their memory."""
@@ -90,12 +103,12 @@ def _cases(context: Context) -> list[Case]:
 
 def _sizes(context: Context, levels: Levels, case: Case, memory: Outgrowing) -> dict[str, int]:
     """Bytes of a thread's data set in each level that a case is of, 0 where there is no room for one: all threads' and
-    those of one thread alone are half of the memory."""
+    those of one thread alone are half of the memory. Non-temporal stores go to memory wherever the data was."""
     threads, facts = len(case.cpus), context.machine.facts
     room, found = facts.memory_bytes // (4 * threads), bytes_of(levels, facts, case.cpus)
     least, most = memory.least // threads, int(room / SPACED)
     found[MEMORY] = min(memory.wanted // threads, most) if least <= most else 0
-    return {level: found[level] if found[level] <= room else 0 for level in levels_for(case, list(found))}
+    return {level: found[level] if found[level] <= room else 0 for level in ([MEMORY] if case.kernel.bypass else found)}
 
 
 SCENARIO = Scenario(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibration import MEMORY
 from setebench.experiments.streams.timed import Case, Stream
+from setebench.report.numbers import in_bytes
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.bandwidth.rates import rate_of_rounds
@@ -38,7 +38,7 @@ def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding
         return
     forms = f", {'rolled' if rolled else 'unrolled'}" if len(case.kernel.forms) > 1 else ""
     spread = f"{rates.min():.3g} to {rates.max():.3g} GB/s"
-    how = f"84th percentile of {len(rates)} rounds ({spread}) over {_size(stream.bytes)} a thread{forms}"
+    how = f"84th percentile of {len(rates)} rounds ({spread}) over {in_bytes(stream.bytes)} a thread{forms}"
     if per_ns and stream.alone and len(cycles):
         rates, how = cycles * per_ns, f"{how}; here bytes a cycle at {per_ns:.3g} GHz"
     found = [_rate(name, rates, "GB/s", how, stream.alone)]
@@ -71,12 +71,6 @@ def no_room(case: Case, level: str) -> Finding:
     return decide.unresolved(case.parameter(level), "GB/s", reason)
 
 
-def _size(size: int) -> str:
-    """Bytes for people: arrays of whole blocks seldom come to whole KiB."""
-    unit, name = next((unit, name) for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")) if size >= unit)
-    return f"{size / unit:.3g} {name}"
-
-
 def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
     """A case as evidence: what it was, and every round of every level's data set in the faster form of its loop."""
     rounds = [[each.gigabytes for each in stream.rounds[stream.best_form]] for stream in streams]
@@ -88,8 +82,3 @@ def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
         "size_bytes": [stream.bytes for stream in streams],
         "rounds_gb_per_s": [[rate for rate in each if np.isfinite(rate)] or [0.0] for each in rounds],
     }
-
-
-def levels_for(case: Case, names: Sequence[str]) -> list[str]:
-    """Levels that a case says something of: non-temporal stores go to memory wherever the data was."""
-    return [MEMORY] if case.kernel.bypass else list(names)

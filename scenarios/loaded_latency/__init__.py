@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from setebench.errors import UsageError
 from setebench.experiments.paired import RoundsParams
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
+from setebench.experiments.streams.nodes import matrix
 from setebench.report.plots.rates import loaded_latency_figure
 from setebench.results import Finding
 from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
@@ -58,40 +60,45 @@ class Curve:
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, the load reached, the latency there, and knee and peak where seen."""
-    loaders = _loaders(context)
-    with closing(LoadedChase(context, loaders)) as chase:
-        curve = _in_rounds(context, chase, _steps(context, len(loaders)))
+    loaders = _loaders(context, context.machine.facts.cpus)
+    curve = _in_rounds(context, loaders, _steps(context, len(loaders)))
     names = ("threads", "no_operations", "gb_per_s", "latency_ns")
     points = [dict(zip(names, load, strict=True)) for load in curve.loads()]
     context.evidence[EVIDENCE] = {"idle_ns": curve.idle.value, "points": points}
-    how = f"{len(curve.points[IDLE])} rounds of chases over flushed lines"
-    idle = decide.measured("loaded_latency.idle", curve.idle, "ns", how, EVIDENCE)
-    yield decide.as_precise(idle, PARAMS.precise * curve.idle.value)
     yield from _findings(curve, len(loaders))
+    yield from matrix(context, _of_nodes, f"{EVIDENCE}.idle", "ns")
     for gone in ("prefetchers_off", "mix_3_1", "mix_2_2"):
         yield decide.unavailable(f"{EVIDENCE}.{gone}.at_peak", "ns", "not measured since 0.2")
 
 
-def _in_rounds(context: Context, chase: LoadedChase, steps: list[Step]) -> Curve:
+def _of_nodes(context: Context, cpus: tuple[int, ...], parts: int) -> Iterator[Finding]:
+    """Latency without load and at the highest one that these CPUs reach."""
+    loaders = _loaders(context, cpus)
+    curve = _in_rounds(context, loaders, [Step(len(loaders), 0)] if loaders else [], parts)
+    yield from islice(_findings(curve, len(loaders)), 3)
+
+
+def _in_rounds(context: Context, loaders: tuple[int, ...], steps: list[Step], parts: int = 1) -> Curve:
     """Latency without load and the load points, those of most worth first, each once in every round. The first round
     says what there is time for: points beyond its part of the budget are left out."""
-    curve, budget = Curve(), Budget(context.machine.facts, PARAMS.seconds)
-    for number in budget.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
-        for step in list(curve.points) or [IDLE, *steps]:
-            spent = budget.left < PARAMS.seconds * (1 - 1 / PARAMS.fewest_rounds)
-            if not number and spent and len(curve.points) > PARAMS.fewest_points:
-                break
-            what = f"{step.threads} loading, {step.delay} no-operations between"
-            context.progress(f"round {number + 1}: {what}")
-            curve.points.setdefault(step, []).append(chase.measure(step, budget))
+    curve, budget = Curve(), Budget(context.machine.facts, PARAMS.seconds, parts)
+    with closing(LoadedChase(context, loaders)) as chase:
+        for number in budget.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
+            for step in list(curve.points) or [IDLE, *steps]:
+                spent = budget.left < PARAMS.seconds * (1 - 1 / PARAMS.fewest_rounds)
+                if not number and spent and len(curve.points) > PARAMS.fewest_points:
+                    break
+                what = f"{step.threads} loading, {step.delay} no-operations between"
+                context.progress(f"round {number + 1}: {what}")
+                curve.points.setdefault(step, []).append(chase.measure(step, budget))
     return curve
 
 
-def _loaders(context: Context) -> tuple[int, ...]:
-    """CPUs that may make load: those of other cores first. Those that share the chase's core come last, as they slow it
-    down without any memory."""
+def _loaders(context: Context, cpus: tuple[int, ...]) -> tuple[int, ...]:
+    """Of these CPUs, those that may make load: those of other cores first. Those that share the chase's core come last,
+    as they slow it down without any memory."""
     facts = context.machine.facts
-    ordered = choose_cpus(facts, context.own_cpu, len(facts.cpus))
+    ordered = [cpu for cpu in choose_cpus(facts, context.own_cpu, len(facts.cpus)) if cpu in cpus]
     own = next((group for group in facts.siblings if ordered[0] in group), ())
     apart = [cpu for cpu in ordered[1:] if cpu not in own]
     threads = context.options.get("threads")
@@ -127,7 +134,11 @@ def _latency(rounds: list[Reading]) -> Interval:
 
 
 def _findings(curve: Curve, loaders: int) -> Iterator[Finding]:
+    """Latency without load, latency and rate of the highest load, and what of saturation was seen."""
     loads, idle, prefix = curve.loads(), curve.idle.value, EVIDENCE
+    how = f"{len(curve.points[IDLE])} rounds of chases over flushed lines"
+    unloaded = decide.measured(f"{prefix}.idle", curve.idle, "ns", how, EVIDENCE)
+    yield decide.as_precise(unloaded, PARAMS.precise * idle)
     if not loads:
         alone = "one CPU alone can't load memory and chase pointers"
         why, reason = (

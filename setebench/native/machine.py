@@ -23,7 +23,7 @@ from setebench.native import _engine
 from setebench.native.brackets import ranked
 from setebench.native.facts import native_facts, prefetch_hints
 from setebench.native.loops.native_loops import NativeLoops
-from setebench.native.memory import NativeRegion, map_region
+from setebench.native.memory import NativeRegion, bind, map_region
 from setebench.native.perf.native_counters import NativeCounters
 from setebench.native.registers.prefetchers import NativeSwitches
 from setebench.native.stitching import Stitched
@@ -80,6 +80,10 @@ class NativeMachine(NativeCounters):
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
         """See `Machine.allocate`."""
         return map_region(size, page_size, populate)
+
+    def bind(self, region: Region, node: int) -> bool:
+        """See `setebench.machine.BindsMemory`."""
+        return bind(region, node)
 
     def release(self, region: Region) -> None:
         """See `Machine.release`."""

@@ -18,6 +18,7 @@ from setebench.native.memory import (
     SMALL_PAGE,
     available_bytes,
     backed_bytes,
+    bind,
     map_region,
     memory_nodes,
 )
@@ -142,7 +143,7 @@ def test_memory_lies_in_pages_of_the_size_that_is_wanted(wanted: str) -> None:
     assert context.evidence["pages"]["size"] == wanted and context.evidence["pages"]["shown_bytes"] >= 3 << 20
     region.backing = lambda: {SMALL_PAGE: 1 << 20, HUGE_PAGE: 1 << 20}
     with pytest.raises(UnsupportedError, match=f"not all memory lies in {wanted} pages"):
-        context.show_pages(region)
+        context.placed(region)
 
 
 # -- memory nodes from recorded topologies, and binding memory to one -----------------------------------------------
@@ -164,3 +165,11 @@ def recorded(folder: Path, files: Mapping[str, str]) -> Tree:
 def test_nodes_are_those_that_have_memory(tmp_path: Path) -> None:
     nodes = memory_nodes(recorded(tmp_path, TWO_SOCKETS))
     assert [(node.number, node.cpus) for node in nodes] == [(0, (0, 1, 2, 3, 8, 9, 10, 11)), (1, (4, 5, 6, 7)), (2, ())]
+
+
+def test_memory_is_put_on_a_node_that_there_is_and_on_no_other() -> None:
+    region = map_region(1 << 20, SMALL_PAGE, populate=True)
+    assert not bind(region, 1000)
+    if not any(bind(region, node.number) for node in memory_nodes(Tree(Path("/")))):
+        pytest.skip("this system lets nobody choose nodes")
+    assert region.backing()[SMALL_PAGE] >= 1 << 20

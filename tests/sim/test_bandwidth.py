@@ -3,15 +3,21 @@ without."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+import msgspec
+import numpy as np
 import pytest
 from asked import findings
 from quiet_machines import LINE, MEMORY, quiet
 
+from setebench.machine import MemoryNode, Region, Ticks
+from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
+from setebench.sim.machine import SimulatedMachine
 
 
 def answers(scenario: str, machine: Any, **options: Any) -> dict[str, Finding]:
@@ -84,6 +90,63 @@ def test_a_saturated_memory_is_reported_with_its_peak() -> None:
     )
     assert peak == pytest.approx(LINE / 30.0 * _per_ns(), rel=0.05)
     assert at_peak > 1.5 * idle and knee <= peak
+
+
+class Nodes:
+    """A simulated machine with two nodes of CPUs, one of memory alone, and one that takes no memory; what lies on
+    another node than the CPU's takes twice as long."""
+
+    HOME: ClassVar = {0: 0, 1: 0, 2: 1}
+
+    def __init__(self, inner: SimulatedMachine) -> None:
+        nodes = tuple(MemoryNode(number=number, cpus=cpus) for number, cpus in enumerate(((0, 1), (2,), (), ())))
+        self.inner, self.facts, self.bound = (
+            inner,
+            msgspec.structs.replace(inner.facts, nodes=nodes),
+            dict[range, int](),
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def bind(self, region: Region, node: int) -> bool:
+        self.bound[range(region.address, region.address + region.size)] = node
+        return node != 3
+
+    def release(self, region: Region) -> None:
+        self.bound = {own: node for own, node in self.bound.items() if region.address not in own}
+        self.inner.release(region)
+
+    def run(self, probe: Probe, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
+        return self.run_together({cpu or 0: probe}, placements, warmup=warmup)[cpu or 0]
+
+    def run_together(self, probes: Mapping[int, Probe], placements: Any, *, warmup: int = 0) -> dict[int, Ticks]:
+        found = self.inner.run_together(probes, placements, warmup=warmup)
+        for cpu, probe in probes.items():
+            where = {int(np.ravel(placements[base])[0]) for base in probe.bases}
+            if any(node != self.HOME[cpu] and at in own for own, node in self.bound.items() for at in where):
+                found[cpu][:, slice(2, 3) if probe.intervals > 1 else slice(1)] *= 2
+        return found
+
+
+def test_every_node_with_cpus_is_measured_with_every_node_that_has_memory() -> None:
+    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL)
+
+    def own() -> Any:
+        return Nodes(quiet(memory=memory, core=spec.Core(cores=3), **{**SMALL, "l3": None}))
+
+    found = answers("bandwidth", own(), kernel=["load"], width=["64"], threads="1") | answers("loaded-latency", own())
+    for home, cpus in ((0, 2), (1, 1)):
+        names = [f".cpu_node_{home}.memory_node_{node}" for node in (home, 1 - home, 2, 3)]
+        idle = [rate(found, f"loaded_latency.idle{name}") for name in names[:3]]
+        rates = [rate(found, f"bandwidth.memory.load.64.threads_{cpus}{name}") for name in names[:3]]
+        assert idle[1:] == pytest.approx([2 * idle[0]] * 2, rel=0.05)
+        assert rates[1:] == pytest.approx([rates[0] / 2] * 2, rel=0.05)
+        assert {found[f"{each}{names[3]}"].outcome for each in ("loaded_latency.idle", "bandwidth.memory")} == {
+            Outcome.UNRESOLVED
+        }
+    at_peak = [rate(found, f"loaded_latency.at_peak.cpu_node_0.memory_node_{node}") for node in (0, 2)]
+    assert at_peak[1] > 1.1 * at_peak[0]
 
 
 def _per_ns() -> float:

@@ -6,6 +6,7 @@ not give the same answer for the same seed."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from setebench.experiments.paired import RoundsParams, rounds
 from setebench.machine import Facts
@@ -16,11 +17,12 @@ LINE_BYTES = 64
 
 
 class Budget:
-    """Seconds of the user's time that may be spent; a machine's `lines_per_second` says what its answers cost."""
+    """Seconds of the user's time that may be spent; a machine's `lines_per_second` says what its answers cost. One of
+    so many `parts` of a question has its part of them, and of the time between rounds."""
 
-    def __init__(self, facts: Facts, seconds: float) -> None:
-        self._facts = facts
-        self.left = seconds
+    def __init__(self, facts: Facts, seconds: float, parts: int = 1) -> None:
+        self._facts, self._parts = facts, parts
+        self.left = seconds / parts
 
     def spend(self, passed_bytes: float) -> None:
         """Take off a run that passed over so many bytes."""
@@ -33,7 +35,7 @@ class Budget:
     def rounds(self, context: Context, fewest: int, params: RoundsParams) -> Iterator[int]:
         """Rounds as `experiments.paired.rounds`, as many as it lasts for if the next one takes as long as the one
         before, but the `fewest` in any case."""
-        for number in rounds(context, params):
+        for number in rounds(context, replace(params, apart_seconds=params.apart_seconds / self._parts)):
             before = self.left
             yield number
             if number + 1 >= fewest and self.left < before - self.left:

@@ -23,7 +23,7 @@ def arrays(context: Context, sizes: Mapping[int, int]) -> Iterator[dict[int, Reg
         for cpu, size in sizes.items():
             found[cpu] = context.allocate(size, max(machine.facts.page_sizes), populate=False)
             _fill(machine, cpu, found[cpu])
-            context.show_pages(found[cpu])
+            context.placed(found[cpu])
         yield found
     finally:
         for region in found.values():

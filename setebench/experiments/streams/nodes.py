@@ -1,0 +1,39 @@
+"""A question put to every pair of memory nodes: by the CPUs of one, over the memory of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+
+import msgspec
+
+from setebench.errors import UnsupportedError
+from setebench.machine import BindsMemory
+from setebench.results import Finding
+from setebench.scenario import Context
+from setebench.stats import decide
+
+Question = Callable[[Context, tuple[int, ...], int], Iterator[Finding]]
+"""A question, by its context, the CPUs that it may use, and of how many parts it is one."""
+
+
+def matrix(context: Context, question: Question, failed: str, unit: str) -> Iterator[Finding]:
+    """The findings of a question for all CPUs of each node that has some, and memory of each; none where there are no
+    two nodes, or memory can't be bound. Parameters end in both nodes' numbers; `failed` is left open for pairs that
+    can't be measured."""
+    facts = context.machine.facts
+    homes = {node.number: tuple(cpu for cpu in facts.cpus if cpu in node.cpus) for node in facts.nodes}
+    pairs = [(home, memory) for home, memory in product(homes, homes) if homes[home]]
+    if len(homes) < 2 or not isinstance(context.machine, BindsMemory):
+        return
+    for home, memory in pairs:
+        cpus, own = homes[home], replace(context, cpu=homes[home][0], memory_node=memory, evidence={})
+        try:
+            found = list(question(own, cpus, len(pairs)))
+        except UnsupportedError as error:
+            found = [decide.unresolved(failed, unit, str(error))]
+        for each in found:
+            name = f"{each.parameter}.cpu_node_{home}.memory_node_{memory}"
+            yield msgspec.structs.replace(each, parameter=name)
+        context.layouts = own.layouts
