@@ -97,17 +97,17 @@ def _method(name: str, kind: Any) -> Callable[..., Any]:
     identifies the arguments, and how the machine behind it, `inner`, is called."""
 
     def method(self: Any, *given: Any, **named: Any) -> Any:
-        asked = [_plain(each) for each in (*given, *([dict(sorted(named.items()))] if named else []))]
-        return self.answer(name, kind, asked, lambda: getattr(self.inner, name)(*given, **named))
+        call = [_plain(each) for each in (*given, *([dict(sorted(named.items()))] if named else []))]
+        return self.answer(name, kind, call, lambda: getattr(self.inner, name)(*given, **named))
 
     @contextmanager
     def context(self: Any, *given: Any) -> Iterator[Any]:
         with ExitStack() as stack:
-            asked, opened = [_plain(each) for each in given], []
+            call, opened = [_plain(each) for each in given], []
             self.answer(
-                name, bool | None, asked, lambda: opened.append(stack.enter_context(getattr(self.inner, name)(*given)))
+                name, bool | None, call, lambda: opened.append(stack.enter_context(getattr(self.inner, name)(*given)))
             )
-            yield SimpleNamespace(read=lambda: self.answer("read", dict[str, Count], asked, lambda: opened[0].read()))
+            yield SimpleNamespace(read=lambda: self.answer("read", dict[str, Count], call, lambda: opened[0].read()))
 
     return context if get_origin(kind) is AbstractContextManager else method
 
@@ -154,16 +154,16 @@ class Recorder:
         self._journal: list[bytes] = []
         self._ticks: list[bytes] = []
 
-    def answer(self, name: str, kind: Any, asked: list[Any], perform: Callable[[], Any]) -> Any:
+    def answer(self, name: str, kind: Any, call: list[Any], perform: Callable[[], Any]) -> Any:
         """Call the machine, and note its answer."""
         if kind is type(None):
             return perform()
         try:
             found = perform()
         except UnsupportedError as error:
-            self._journal.append(msgspec.json.encode(Noted(name, _checksum(asked), None, str(error))))
+            self._journal.append(msgspec.json.encode(Noted(name, _checksum(call), None, str(error))))
             raise
-        self._journal.append(msgspec.json.encode(Noted(name, _checksum(asked), self._kept(found))))
+        self._journal.append(msgspec.json.encode(Noted(name, _checksum(call), self._kept(found))))
         return found
 
     def _kept(self, found: Any) -> Any:
@@ -200,13 +200,13 @@ class Replay:
         self.inner, self.facts, self._journal, self._at = None, recording.facts, iter(journal), 0
         self._ticks = np.frombuffer(ticks[: len(ticks) // 8 * 8], dtype="<i8").astype(np.int64, copy=False)
 
-    def answer(self, name: str, kind: Any, asked: list[Any], perform: Callable[[], Any]) -> Any:
+    def answer(self, name: str, kind: Any, call: list[Any], perform: Callable[[], Any]) -> Any:
         """The answer of then."""
         if kind is type(None):
             return None
         noted = next(self._journal, None)
-        if noted is None or (noted.method, noted.arguments) != (name, _checksum(asked)):
-            what = f"{name.replace('_', ' ')} {asked}"[:120]
+        if noted is None or (noted.method, noted.arguments) != (name, _checksum(call)):
+            what = f"{name.replace('_', ' ')} {call}"[:120]
             raise SetebenchError(f"the recording has no answer to {what}: this version has other probes; measure again")
         if noted.refusal is not None:
             raise UnsupportedError(noted.refusal)
@@ -216,7 +216,7 @@ class Replay:
         except msgspec.ValidationError as error:
             raise _damaged(str(error)) from error
         if kind is Region:
-            (address, actual), (size, page_size) = found, asked[:2]
+            (address, actual), (size, page_size) = found, call[:2]
             if address < 0 or not size <= actual <= 2 * size + page_size:  # a plug-in may round up, but hardly so far
                 raise _damaged(f"a region of {actual} bytes for {size} is impossible")
             return Region(address, actual, page_size, self.facts.line_size)
@@ -232,8 +232,8 @@ class Replay:
         return self._ticks[self._at - size : self._at].reshape(rows, columns).copy()
 
 
-def _checksum(asked: list[Any]) -> int:
-    return zlib.crc32(msgspec.json.encode(asked, enc_hook=lambda number: number.item()))
+def _checksum(call: list[Any]) -> int:
+    return zlib.crc32(msgspec.json.encode(call, enc_hook=lambda number: number.item()))
 
 
 def _damaged(why: str) -> UsageError:

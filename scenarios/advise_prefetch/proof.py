@@ -88,8 +88,8 @@ def tried(bench: Bench, advisor: Advisor) -> tuple[Policy, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """All rounds of one loop: `ticks`, shape (rounds, policies), of which every second row chooses and the others time.
-    `tried` may be advised, `sweep`, which is all of them, is what that is held against."""
+    """All rounds of one loop: `ticks`, shape (rounds, policies). Rounds 0, 2, … choose the policy to be advised among
+    those `tried`; rounds 1, 3, … time it against the policies of the `sweep`, which are all."""
 
     loop: Loop
     sweep: tuple[Policy, ...]
@@ -113,8 +113,8 @@ class Proof:
         return best if gain.low > -np.log(1 - least_gain) else Policy()
 
     def ratio(self, numerator: Policy, denominator: Policy) -> Estimate:
-        """Time with one policy over time with another, in the rounds that time: the geometric mean over rounds, each a
-        pair from the same time, without disturbed rounds, as an estimate of the ratio."""
+        """Estimate the time with one policy over the time with another: the geometric mean of the ratios within rounds.
+        Rounds that chose a policy don't count, nor do disturbed ones."""
         if numerator == denominator:
             return Estimate(value=1.0)
         mean = self._logarithm(numerator, denominator, False)

@@ -113,8 +113,8 @@ def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[
 
 
 def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, str]:
-    """Load-miss latency in cycles above which memory is saturated, or None and why: between what is read of it while
-    less load brings less bandwidth, and while more load brings no more (Helm and Taura 2019, sections 6.3 and 7)."""
+    """The load-miss latency in cycles above which memory is saturated, or None and why: the geometric mean of the
+    highest latency at clearly less than peak bandwidth and the lowest at peak (Helm and Taura 2019, 6.3 and 7)."""
     loads = [
         Load(point["threads"], point["delay"], *(float(np.mean(point[name])) for name in ("gb_per_s", LATENCIES[1])))
         for point in points
@@ -147,8 +147,8 @@ def unaided(context: Context, params: Params) -> Iterator[Point]:
 
 
 def volumes(context: Context, params: Params) -> Iterator[Point]:
-    """What a triad over flushed arrays moves by each role that counts lines of memory, and by the code (Helm and Taura
-    2019, 5.3): it reads two arrays and, to write it, the third."""
+    """Yield the megabytes that a triad over flushed arrays moves, as each role that counts lines of memory says and as
+    its code does (Helm and Taura 2019, 5.3): two arrays read for b and c, a third one before a is written."""
     machine, line, array = context.machine, context.line_size, params.lines * context.line_size // 16
     roles = countable(machine, MEMORY_ROLES)
     with context.memory(stream_bytes(KERNELS["triad"], array)) as region:

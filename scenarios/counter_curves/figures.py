@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # only loaded for a plot
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure: the statistic of the values `y` of those points that are `only`, over `x`, a curve for each value `y`
-    and each setting of `by`."""
+    """One figure of an experiment's points: the `statistic` of each value named in `y` over the value `x`, with a curve
+    of its own for each value of `by`. `only` restricts it to points with these settings."""
 
     title: str
     experiment: Callable[[Context, Params], Iterator[Point]]

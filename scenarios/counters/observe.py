@@ -47,7 +47,7 @@ class Evidence:
     step_cycles: dict[str, float] = field(default_factory=dict)
 
     def level(self, role: str) -> str:
-        """The level whose traffic a role is here: what lies beyond L2 is memory where no third cache was found."""
+        """The level whose traffic a role counts on this machine: memory instead of L3 where there is no third cache."""
         level = ROLES[role].level
         return "memory" if level == "l3" and len(self.levels.caches) < 3 else level
 

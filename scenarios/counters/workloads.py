@@ -54,7 +54,7 @@ STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_mi
 WHILE_LOADING = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
 """Roles of cycles that can't come while nothing is loaded."""
 
-HOT, CHASE, RING_STEPS, STREAM_LINES = 24, 8, 256, 512
+HOT, CHASE, CHASE_STEPS, STREAM_LINES = 24, 8, 256, 512
 """Repetitions of work that touches no memory; lines of the shortest flushed chase; steps of one around a working set;
 lines of a stream, beside which a prefetcher's overshoot is nothing."""
 BURSTS = (2, 4, 8)
@@ -254,7 +254,7 @@ class Battery:
         first, second, *third = self.levels.caches
         cycles, ends, loose = self.levels.cycles, self.levels.ends_bytes, self._params.looseness
         inside = (ends.get(first, 0.0) * ends[second]) ** 0.5 if second in ends else 2 * ends.get(first, 0.0)
-        near, beyond = self._ring(inside), self._ring(self._params.beyond * ends.get(second, inside))
+        near, beyond = self._lines_of(inside), self._lines_of(self._params.beyond * ends.get(second, inside))
         part = self._part(near, cycles[first], cycles[second])
         read = {"load_fb_hit": 0.0, "hitm_local": 0.0}
         expected = read | dict.fromkeys(("load_l1_miss", "l1d_fill"), part)
@@ -273,25 +273,25 @@ class Battery:
         known = {"expected": dict.fromkeys(GIVEN_AWAY, 1.0), "beside": True}
         yield repeated("beyond_store", STORE, partial(beyond.placed, 1), 1024, warm=beyond.stored, **known)
 
-    def _part(self, ring: Lines, before: float, own: float) -> float:
+    def _part(self, lines: Lines, before: float, own: float) -> float:
         """The part of a step's lines that a level serves, once all were gone around twice; none or all of them where
         that is as good."""
-        context, probe = self._context, Probe().start().chase(TARGET, RING_STEPS).stop()
-        for untimed, placements in ring.chased():
+        context, probe = self._context, Probe().start().chase(TARGET, CHASE_STEPS).stop()
+        for untimed, placements in lines.chased():
             context.machine.run(untimed, placements, cpu=context.cpu)
-        ticks = context.machine.run(probe, ring.placed(RING_STEPS, 32), cpu=context.cpu, warmup=4)
-        step = mean_ticks(ticks[:, 0], step_ticks(context)) * cycles_per_tick(context) / RING_STEPS
+        ticks = context.machine.run(probe, lines.placed(CHASE_STEPS, 32), cpu=context.cpu, warmup=4)
+        step = mean_ticks(ticks[:, 0], step_ticks(context)) * cycles_per_tick(context) / CHASE_STEPS
         part, loose = (step - before) / (own - before), self._params.looseness
         return part if loose < part < 1 - loose else float(part >= 0.5)
 
-    def _chased_around(self, name: str, ring: Lines, work: str = "", **known: Any) -> Workload:
+    def _chased_around(self, name: str, lines: Lines, work: str = "", **known: Any) -> Workload:
         loose = self._params.looseness
         tolerance = {role: max(loose, min(n, 1 - n)) for role, n in known["expected"].items()}
-        chase = Probe().start().chase(TARGET, RING_STEPS, work=work).stop()
-        known |= {"tolerance": tolerance, "warm": ring.chased, "pieces": RING_STEPS}
-        return repeated(name, chase, partial(ring.placed, RING_STEPS), 12, **known)
+        chase = Probe().start().chase(TARGET, CHASE_STEPS, work=work).stop()
+        known |= {"tolerance": tolerance, "warm": lines.chased, "pieces": CHASE_STEPS}
+        return repeated(name, chase, partial(lines.placed, CHASE_STEPS), 12, **known)
 
-    def _ring(self, size_bytes: float) -> Lines:
+    def _lines_of(self, size_bytes: float) -> Lines:
         context = self._context
         rng = context.rng(int(size_bytes))
         region = self._allocate(span_bytes(size_bytes, context.line_size))

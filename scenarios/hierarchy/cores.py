@@ -71,9 +71,8 @@ def cpu_pairs(context: Context) -> list[Pair]:
 
 
 def further_cpu(cycles: Mapping[Pair, float], reader: int, owner: int) -> int | None:
-    """The CPU furthest from the reader, by what reads of the others' lines cost; None where that is the owner.
-
-    It may hold a line together with the owner without being the one that delivers it: the nearest does."""
+    """The CPU whose lines cost the reader most, None where that is the owner: the nearest holder delivers a shared
+    line, so this CPU may hold one together with the owner, and the owner still delivers it."""
     others = [pair for pair in cycles if pair[0] == reader and pair[1] != owner]
     furthest = max(others, key=lambda pair: cycles[pair], default=None)
     return None if furthest is None or cycles[furthest] < cycles[reader, owner] - PARAMS.same_cycles else furthest[1]
@@ -144,7 +143,7 @@ def transfer_findings(context: Context, rounds: Sequence[Reads]) -> Iterator[Fin
 
 
 def transfer_finding(name: str, reads: Sequence[Read]) -> Finding:
-    """Cycles of a read in the rounds, if it was the other core that answered."""
+    """Infer the latency of reading another core's line from all rounds of one pair of CPUs and one state."""
     parameter, known = f"latency.core_to_core.{name}", [each for each in reads if np.isfinite(each.cycles)]
     together = float(np.mean([each.one_core for each in reads]))
     if not known:

@@ -37,7 +37,7 @@ class Params:
     tries: int = 3  # victims of a round until one has a minimal set
     seconds: float = 0.7  # of the user's time for the count of a round, by what the machine says that lines cost
     overhead: int = 100  # loads that a sample costs beside: its flushes and fences
-    samples: int = 8  # about so many loads of every line of the ring for a page that is counted
+    samples: int = 8  # about so many loads of every line of the chase for a page that is counted
     spread: float = 4.0  # times as many lines at another offset as hold one of the set where a hash mixes the bit
     count_error: float = 0.03  # relative, of shares beside chance: tests that went wrong
     neighbours: int = 4  # lines: what lies closer to another one is brought by prefetchers
@@ -78,9 +78,9 @@ def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> t
 
 def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params) -> tuple[EvictionRound, CacheSet]:
     context, pool, ways = evictions.context, evictions.pool, found.ways
-    steps = params.samples * (len(found.ring) * found.turns + params.overhead)
+    steps = params.samples * (len(found.evictors) * found.turns + params.overhead)
     affordable = int(params.seconds * context.machine.facts.lines_per_second / steps)
-    further = pool.rng.permutation(np.setdiff1d(lines, found.ring))
+    further = pool.rng.permutation(np.setdiff1d(lines, found.evictors))
     tested = further[: max(affordable, params.samples)]
     whole = evictions.whole(found, tested)
     congruent = len(whole.own) - len(found.own)
@@ -131,8 +131,8 @@ class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
 def second_cache_shape(
     rounds: Sequence[EvictionRound], line: int, end_bytes: float, params: Params = PARAMS
 ) -> SecondShape | None:
-    """The commonest ways, and the sets by the counts of the rounds that found these and by where the level's curve ends
-    (0 of one that was not outgrown); None where none found a set."""
+    """Infer ways (most rounds' answer) and sets (a posterior from these rounds' counts of evicted pages, and from the
+    capacity `end_bytes`, 0 where unknown). Returns None where no round found an eviction set."""
     if not (found := [each.ways for each in rounds if each.ways]):
         return None
     ways = commonest(found)

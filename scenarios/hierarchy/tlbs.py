@@ -157,7 +157,7 @@ class TlbPages:
         return translation_cycles(self.context, self.region, *several, params)
 
     def curve(self, low: float, high: float, count: int, draws: int) -> TlbRound:
-        """Costs at so many numbers of pages."""
+        """Measure the translation's cycles at `count` numbers of pages from `low` to `high`, means of so many draws."""
         pages = np.unique(np.geomspace(low, min(high, self.most), count).round())
         cycles = np.array([np.mean([self.miss(int(each)) for _ in range(draws)]) for each in pages])
         known = np.isfinite(cycles)

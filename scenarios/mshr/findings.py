@@ -89,8 +89,8 @@ def l1_demand(evidence: Evidence, params: Params) -> Finding:
 
 
 def l2_demand(evidence: Evidence, params: Params) -> Finding:
-    """Loads from memory need an entry of both levels: what time jumps behind is of level 2 only where level 1 has
-    more."""
+    """Infer L2's entries from the number of loads behind which time jumps. A load from memory takes an entry of both
+    levels, so the jump is L2's only where L1 has more entries; else it is a bound."""
     name, loads, hits, passed = "mshr.l2.demand", evidence.loads, evidence.hits, _loads_at_once(evidence.loads, params)
     first = entries(hits, HITS) if hits else 0
     if loads.last == 1 and loads.certain:
@@ -121,7 +121,7 @@ def _loads_at_once(loads: Jump, params: Params) -> int:
 
 
 def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
-    """Prefetches of a hint that fills level 1: the next one waits, or is dropped."""
+    """Infer L1's entries for prefetches: how many that fill L1 are in flight before one waits or is dropped."""
     name, own = "mshr.l1.prefetch", filling(evidence, "l1")
     if own is None:
         return _no_hint(name, evidence)
@@ -136,8 +136,8 @@ def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
 
 
 def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
-    """Prefetches of a hint that fills level 2 (or else level 1, through level 2). Behind more than level 1 holds or
-    fewer, the next waits for level 2; where lines come late before that, level 2 holds as many as come in time."""
+    """Infer L2's entries for prefetches from a hint that fills L2 (or else L1, through L2): the number behind which the
+    next one waits, unless that is L1's own limit, or the number whose lines all arrive in time, where that is less."""
     name, first = "mshr.l2.prefetch", filling(evidence, "l1")
     own = filling(evidence, "l2") or first
     if own is None:

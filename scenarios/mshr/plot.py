@@ -53,14 +53,14 @@ def _kind(name: str) -> tuple[str, str]:
     return (rest[1], rest[0]) if first == "prefetch" else (first, "")
 
 
-def _draw(axes: Axes, label: str, curve: Mapping[str, Any], look: dict[str, Any]) -> None:
+def _draw(axes: Axes, label: str, curve: Mapping[str, Any], style: dict[str, Any]) -> None:
     """The curve with a line between the numbers where it jumps, and a band over the interval of that."""
     step = curve["step"]
     jump = "no jump" if step is None else f"jump behind {step[0]}"
-    axes.plot(curve["numbers"], curve["cycles"], label=f"{label}: {jump}", **look)
+    axes.plot(curve["numbers"], curve["cycles"], label=f"{label}: {jump}", **style)
     if step is None:
         return
     last, low, high = step
-    axes.axvline(last + 0.5, color=look["color"], linewidth=0.7, linestyle=":")
+    axes.axvline(last + 0.5, color=style["color"], linewidth=0.7, linestyle=":")
     if high > low:
-        axes.axvspan(low + 0.5, high + 0.5, color=look["color"], alpha=0.15, linewidth=0)
+        axes.axvspan(low + 0.5, high + 0.5, color=style["color"], alpha=0.15, linewidth=0)

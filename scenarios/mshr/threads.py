@@ -37,7 +37,7 @@ def threads_of_core(facts: Facts, cpu: int) -> tuple[int, ...]:
 
 
 def ask_threads(questions: Questions, evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
-    """Whether the threads draw on one pool of each level's entries, after all that one thread alone shows."""
+    """Decide for each level whether SMT threads share its miss entries; `evidence` is what one thread alone showed."""
     context = questions.context
     cpus = threads_of_core(context.machine.facts, context.own_cpu)[:2]
     if len(cpus) < 2:

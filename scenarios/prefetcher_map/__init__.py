@@ -29,7 +29,7 @@ from .rules import Asker, ask_rules, isolated, report_stride
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield what is found of every prefetcher, or of the one pattern that is asked for."""
+    """Yield what is found of every prefetcher, or of the one pattern that is wanted."""
     pattern, facts = context.options.get("pattern"), context.machine.facts
     if pattern:  # before more than the line is measured: a word that is no access must not cost a second
         parse(pattern, PAGE_BYTES // context.line_size, context.line_size)

@@ -161,14 +161,15 @@ def runs(trials: Trials, params: Params) -> Iterator[Curve]:
 
 
 def leads_of(curve: Curve, came: NDArray[np.bool_], line_size: int) -> list[int]:
-    """How many lines ahead of an ascending run the furthest line lies that came, after each number of accesses."""
+    """Return for each number of accesses how far ahead of the last one, in lines, the furthest line lies that `came`,
+    shape (numbers of accesses, lines); 0 where none did."""
     ahead = (row[line:] for row, line in zip(came, curve.last(line_size), strict=True))
     return [int(max(np.flatnonzero(each), default=0)) for each in ahead]
 
 
 def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int) -> dict[str, list[int]]:
-    """At which distances ahead of a run lines come to level 1, and at which to those behind it. On a clock of long
-    steps only a mean of many loads distinguishes levels 1 and 2, so all lines at one distance decide together."""
+    """Return the distances in lines ahead of a run at which prefetches fill L1 ("l1"), and those at which they fill a
+    further level only ("l2"). All lines at one distance decide together, as single loads are too coarse for that."""
     rows, lines = np.nonzero(came)
     distances = np.maximum(lines - rounds[0].curve.last(line_size)[rows], 0)
     first = np.bincount(distances, np.mean([seen.first[came] for seen in rounds], axis=0), 1)

@@ -62,8 +62,8 @@ class Report:
 
 
 def named(fit: Fit) -> dict[str, Report]:
-    """A report of every family of the model's kinds. Beside one that may be hidden, what the like of it at the other
-    level does is open: its lines may be the other's."""
+    """Report every family. Where one at a level is open, so is what the same family at the other level does: its lines
+    may be the first one's."""
     reports = {name: _family(fit, name) for name in SPACES}
     for name, report in reports.items():
         like = reports.get(f"l{3 - int(name[1])}{name[2:]}")

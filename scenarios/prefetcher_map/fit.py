@@ -55,7 +55,7 @@ JOINT = (("trigger", "ramp"), ("degree", "leads_by", "max_distance"))
 """Rules that only together explain anything, and so are changed together."""
 APART = ("ordered by address", "page end, not ordered", "stores", "prefetches")
 """Curves that no model is held against: accesses in flight at once use up miss entries, which it does not know, and
-which kinds of access train a prefetcher is asked of each one by itself."""
+which kinds of access train a prefetcher is probed of each one by itself."""
 ASCENDING = ("base", "every 5th line", "gaps of two and three")
 ONLY_IN = {"crosses_4k": ("page end",), "min_stride": ("a quarter of a line, one instruction",)}
 """Curves in which alone a rule shows."""
@@ -144,7 +144,7 @@ class Fit:
         self.targets = {name: target_of(seen, line_size, params) for name, seen in curves.items()}
         self.gap = gap_of([curves[name] for name in ASCENDING if name in curves], line_size, params)
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
-        self._seen: dict[Any, float] = {}  # costs that were asked for, by curve and rules
+        self._seen: dict[Any, float] = {}  # costs that were computed, by curve and rules
         # lines that level 2's prefetchers bring to level 3 still miss, which may hide others: with and without those
         self._fills: tuple[str, ...] = ()
         found = [self._searched(fills) for fills in (("l2",), ("l2", "l3"))]
@@ -179,7 +179,7 @@ class Fit:
 
     @property
     def unexplained_part(self) -> float:
-        """Of all that came the part that the model leaves unexplained, by cost."""
+        """The model's cost over the cost of no model: how much of what was prefetched it leaves unexplained."""
         return self.best / max(sum(self._costs({}).values()), self.params.least_gain)
 
     @property
@@ -189,7 +189,7 @@ class Fit:
 
     @property
     def strange(self) -> bool:
-        """Whether so much stays unexplained that what comes is another behaviour."""
+        """Whether so much is unexplained that the behaviour is called `other`."""
         return self.unexplained_part > self.params.strange
 
     @property

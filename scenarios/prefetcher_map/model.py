@@ -217,11 +217,11 @@ def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) ->
     for step in steps:
         bit, requests = 1 << step.line, []
         misses = not first & bit
-        asked = [(line, rules["fills"] == "l1") for each, rules in inner for line in each.seen(step, misses)]
+        probed = [(line, rules["fills"] == "l1") for each, rules in inner for line in each.seen(step, misses)]
         if misses:
             requests.append(Step(step.line, step.line * size, step.ip))
         first |= bit
-        for line, to_first in asked:
+        for line, to_first in probed:
             if not first >> line & 1:
                 first |= to_first << line
                 requests.append(Step(line, line * size, REQUEST))

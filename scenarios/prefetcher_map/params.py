@@ -1,4 +1,4 @@
-"""All that can be tuned in what is asked of prefetchers, each with its unit and why it is what it is."""
+"""The tunables of questions about prefetchers, each with its unit and why it is what it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """How prefetchers are asked for."""
+    """How prefetchers are probed."""
 
     first_line: int = 4  # of the page, where runs begin: off the page's ends, at which some streams start sooner
     most_accesses: int = 24  # of a run: streams that start at the 16th are seen to run ahead
@@ -39,9 +39,9 @@ class Params:
     other_lines: int = 3  # lines that no family explains, for there to be something else; one may be an accident
     usual_triggers: int = 4  # first values of a trigger with which a family has to show to be absent
     one_level: float = 0.75  # fraction of a family's lines in one level, which it then fills
-    asked_again: int = 16  # repetitions of a single question
+    repeated: int = 16  # repetitions of a single question
     kind_samples: int = 5  # times that another kind of access is tried
-    beyond: int = 3  # accesses more than the trigger at which rules are asked: confidence is settled there
+    beyond: int = 3  # accesses more than the trigger at which rules are probed: confidence is settled there
     most_entries: int = 62  # of a table: other runs whose instructions differ in their low six bits
     ip_bits: int = 22  # low bits of an instruction address that are flipped one by one
     huge_pages: int = 16  # 2 MiB pages in which runs are made past 4 KiB

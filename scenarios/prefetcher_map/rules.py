@@ -1,6 +1,6 @@
 """Rules that curves don't show: tables, instruction addresses, strides, page ends and threads.
 
-Each is asked of a *sign*: a run and a line behind it that comes by this prefetcher alone, as the model says, some
+Each is probed by a *sign*: a run and a line behind it that comes by this prefetcher alone, as the model says, some
 accesses beyond the trigger, where prefetchers are settled.
 """
 
@@ -48,19 +48,19 @@ class Asker:
         self.line_size, self.page_lines = trials.line_size, trials.page_lines
 
     def comes(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> Answer:
-        """Whether a line is there behind some accesses; None where it is in some repetitions only."""
+        """Whether a line is in a cache after these accesses; None where it is in some repetitions only."""
         return self.sure(self.share(accesses, line, window))
 
     def share(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> float:
-        """The fraction of repetitions in which it is."""
+        """The fraction of repetitions in which a line is in a cache after these accesses."""
         trial = Trial(tuple(accesses), window=window, opened=self.opened)
-        samples = self.trials.sample(trial, [(line, len(trial.accesses))], self.params.asked_again)
+        samples = self.trials.sample(trial, [(line, len(trial.accesses))], self.params.repeated)
         return shares_of(samples)[line, len(trial.accesses)][0]
 
     def passes_by(self, kind: Kind) -> bool:
         """Whether lines of prefetches of a kind are in a cache, but not in level 1, as far as the clock shows that."""
         trial, cell = Trial((Access(self.line_size, kind),)), (1, 1)
-        present, *_, first, _ = shares_of(self.trials.sample(trial, [cell], self.params.asked_again))[cell]
+        present, *_, first, _ = shares_of(self.trials.sample(trial, [cell], self.params.repeated))[cell]
         return present > self.params.came and first < self.fit.curves["base"].apart - self.params.lead_share
 
     def sure(self, share: float) -> Answer:
@@ -367,7 +367,7 @@ def _threads(asker: Asker, name: str, sign: Sign | None, report: Report) -> None
 
     def made(accesses: Sequence[Access]) -> Answer:
         cell, trial = (sign.line, len(accesses)), Trial(tuple(accesses))
-        samples = asker.trials.makers(trial, (own, min(siblings)), [cell], asker.params.asked_again)
+        samples = asker.trials.makers(trial, (own, min(siblings)), [cell], asker.params.repeated)
         return asker.sure(shares_of(samples)[cell][0])
 
     together, alone, never = made([*helped, last]), made(sign.accesses), made(helped)

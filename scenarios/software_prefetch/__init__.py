@@ -1,6 +1,6 @@
 """What software prefetches really do, per hint, and what misses hold up (Fang et al. 2014, 5.1.4, 5.2.1, 5.2.3).
 
-Every answer compares repetitions of one program, told apart by where its lines lie: a line that was loaded, flushed, or
+Every answer compares repetitions of one program that differ in where its lines lie: a line that was loaded, flushed, or
 flushed and then prefetched (`trials`). The questions: where lines land (`fills`), prefetches in special places
 (`places`), what misses hold up and what becomes of too many prefetches (`busy`), stores to lines of other cores
 (`stores`)."""
@@ -31,19 +31,19 @@ def answer(context: Context) -> Iterator[Finding]:
     with burst_memory(context, BurstParams(), large=False) as region:
         trials = Trials(context, Bursts(context, region, context.rng(4)))
         stores = Stores(trials)
-        fills.look(trials)
+        fills.sample(trials)
         stores.time()
         found: dict[str, Finding] = {}
         if trials.hint:
             found |= _named(places.across_page(trials)) | _named(places.on_tlb_miss(trials))
-            fills.look(trials)
+            fills.sample(trials)
             found |= _named(places.on_page_fault(trials))
         found |= _named(busy.blocking(trials))
         stores.time()
         if trials.hint:
             alone = found["blocking.prefetch"].value == "blocking"
             found |= _named(busy.when_full(trials, blocking=alone))
-            fills.look(trials)
+            fills.sample(trials)
         else:
             found |= _named(_no_hint(trials))
         stores.time()

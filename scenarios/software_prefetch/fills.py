@@ -12,9 +12,9 @@ from setebench.stats import decide
 from .trials import QUIETER, Answer, Trials
 
 
-def look(trials: Trials) -> None:
-    """Where each hint lands now. Some CPUs ignore some hints for seconds on end, so this is sampled between other
-    questions as well; what a hint does then is the plainest thing it does at any time."""
+def sample(trials: Trials) -> None:
+    """Sample which level each hint fills now, and choose the hint for what follows. This is done between other
+    questions too, as some CPUs ignore some hints for seconds on end."""
     for hint in trials.context.machine.facts.prefetch_hints:
         trials.fills.setdefault(hint, []).append(trials.controls.landed(hint))
     trials.context.evidence["landed"] = trials.fills
@@ -28,7 +28,7 @@ def chosen(fills: Mapping[str, Sequence[str]]) -> str:
 
 
 def landed(found: Sequence[str]) -> Answer:
-    """The level that samples agree on, but for those in which the hint did nothing or was unsteady."""
+    """Infer the level that a hint fills: the one level of all samples in which it did something steadily."""
     levels = {level for level in found if level not in (NONE, UNSTEADY)}
     silent = sum(level == NONE for level in found)
     if len(levels) == 1:

@@ -111,7 +111,7 @@ class Stores:
 
 
 def store_latency(parameter: str, times: Sequence[float], method: str, params: Params) -> Finding:
-    """The latency of a store from cycles at several times, which are the rounds, if these agree well enough."""
+    """Infer a store's latency from its cycles in each round; it is unresolved where rounds differ too much."""
     found = quantile_of_rounds(times, LATENCY, (params.least_cycles, params.least_cycles))
     if found.high - found.low > 2 * max(params.vague_cycles, params.vague * abs(found.value)) or found.value < 0:
         seen = ", ".join(f"{time:.0f}" for time in times)

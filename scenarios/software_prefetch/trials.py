@@ -62,7 +62,7 @@ class Share(NamedTuple):
 
 
 def done(prefetched: Share, flushed: Share, params: Params) -> Answer:
-    """Whether prefetches brought lines from memory: most of those that stay there without them."""
+    """Decide whether prefetches brought lines, by the shares in memory with and without one (`flushed`)."""
     if flushed.low < params.quiet:
         return Answer(reason=f"{1 - flushed.value:.0%} of the lines came without any prefetch; {QUIETER}")
     if prefetched.low > params.clear:
@@ -84,7 +84,7 @@ class Trials:
 
     @property
     def warmed(self) -> bool:
-        """Whether the hint wants a hit in the page right before."""
+        """Whether the hint does something only right after a hit in the page of its line."""
         return self.hint in self.controls.warmed
 
     def mean(self, times: Times) -> float:

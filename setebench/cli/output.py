@@ -62,7 +62,7 @@ class Output:
 
     @property
     def _printed(self) -> bool:
-        """Whether it is for the eyes of somebody at a terminal, or before a pager."""
+        """Whether it is for a person at a terminal, or before a pager."""
         return self.path is None and self.form in FOR_PEOPLE
 
     def write(self, text: str | bytes) -> None:

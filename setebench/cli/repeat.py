@@ -66,8 +66,8 @@ def repeat(**values: Any) -> None:
             kept = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
     if not all(kept):
         raise SetebenchError(f"{kept.count(False)} runs are missing; the same command goes on in {values['folder']}")
-    asked = {key: own[key] for key in ("machine", "cpu", "seed", "fast")}
-    made = series.document(name, asked, [folder.file(job) for job in folder.jobs(HERE)])
+    settings = {key: own[key] for key in ("machine", "cpu", "seed", "fast")}
+    made = series.document(name, settings, [folder.file(job) for job in folder.jobs(HERE)])
     if values["form"] == "json":
         text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
     else:

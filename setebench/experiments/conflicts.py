@@ -63,8 +63,8 @@ def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) 
     """Cycles of each load of `sequences` (numbers of lines, shape (n, loads)) above a hit in the first cache, and at
     last of such a hit, shape (n, loads + 1). Which lines of which set a sequence loads is drawn anew for each."""
     machine, rng, (count, loads) = context.machine, context.fresh_rng(), sequences.shape
-    for ring in (*sets.own[:, sets.loaded :], sets.beside, *sets.evictors):
-        machine.link(region, ring)
+    for chased in (*sets.own[:, sets.loaded :], sets.beside, *sets.evictors):
+        machine.link(region, chased)
     which = rng.integers(len(sets.own), size=count)
     targets = np.take_along_axis(rng.permuted(sets.own[which, : sets.loaded], axis=1), sequences, axis=1)
     places = {Base(f"line_{number}"): lines for number, lines in enumerate(sets.own[which].T)}

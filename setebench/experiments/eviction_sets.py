@@ -26,7 +26,7 @@ from setebench.scenario import Context
 Lines = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
-VICTIM, SPARE, RING = Base("victim"), Base("spare"), Base("ring")
+VICTIM, SPARE, CHASED = Base("victim"), Base("spare"), Base("ring")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class EvictionParams:
 
     turns: tuple[int, ...] = (2, 8, 32)  # times round the others: 16 ways that replace at random need 32; few are quick
     most_loads: int = 16_000_000  # of a search, then another victim is tried: one that goes astray seldom comes back
-    most_steps: int = 1 << 16  # loads of a chase of two turns or more: long rings need fewer turns
+    most_steps: int = 1 << 16  # loads of a chase of two turns or more: long ones need fewer turns
     first: int = 32  # candidates to begin with, then twice as many each time: few leave the next level's sets alone
     tries: int = 2  # searches with as many turns
     most_ways: int = 40  # largest set; no cache of today has more than 32 ways
@@ -57,9 +57,9 @@ PARAMS = EvictionParams()
 
 @dataclass(frozen=True)
 class CacheSet:
-    """A minimal eviction set of so many `ways`: its `own` lines begin with the victim and those that evict it together,
-    but not without any one of them, going round so many `turns`, further ones of the set follow; `others` share its
-    sets of nearer caches, but not this one."""
+    """A minimal eviction set: `own[0]` is the victim, the next `ways` lines evict it in so many `turns` round them, and
+    none of them can be left out; the remaining `own` are congruent too. `others` share the victim's sets of nearer
+    caches, but not this cache's."""
 
     ways: int
     own: Lines
@@ -67,7 +67,7 @@ class CacheSet:
     turns: int
 
     @property
-    def ring(self) -> Lines:
+    def evictors(self) -> Lines:
         """What evicts the victim, and fills no other set."""
         return np.append(self.own[1 : self.ways + 1], self.others)
 
@@ -76,7 +76,7 @@ class CacheSet:
 def _probe(steps: int) -> Probe:
     """Load a victim that no cache has, go round others, then time it, and once more. What an interval writes is warmed
     by one that nobody reads; a flush in the victim's page brings its translation back and trains no prefetcher."""
-    probe = Probe().flush(VICTIM).fence().load(VICTIM).fence().chase(RING, steps).fence().start(0).add(1).stop(0)
+    probe = Probe().flush(VICTIM).fence().load(VICTIM).fence().chase(CHASED, steps).fence().start(0).add(1).stop(0)
     for interval in (1, 2):
         probe = probe.flush(SPARE).fence().start(interval).load(VICTIM).stop(interval)
     return probe
@@ -97,24 +97,25 @@ class Evictions:
         self._most = int(min(params.most_blurred, max(params.most_samples, (4 * params.sigmas * self._blur) ** 2)))
         self.turns, self._loads = params.turns[0], 0
 
-    def missed(self, victims: Lines, ring: Lines) -> Numbers:
-        """How much each load of these victims was a miss after the chase round a ring, shape (victims,): 0 a hit, 1 a
+    def missed(self, victims: Lines, chased: Lines) -> Numbers:
+        """How much each load of these victims missed behind a chase through these lines, shape (victims,): 0 a hit, 1 a
         miss, less certain the coarser the clock."""
-        return np.asarray(np.clip(self._late(victims, ring), -1.0 - 2 * self._blur, 1.0 + 2 * self._blur))
+        return np.asarray(np.clip(self._late(victims, chased), -1.0 - 2 * self._blur, 1.0 + 2 * self._blur))
 
-    def _late(self, victims: Lines, ring: Lines) -> Numbers:
+    def _late(self, victims: Lines, chased: Lines) -> Numbers:
         machine, cpu, warmup = self.context.machine, self.context.cpu, self.params.warmup
-        machine.link(self.pool.region, ring)
-        turns = min(self.turns, max(2, self.params.most_steps // len(ring)))
-        self._loads += turns * len(ring) * len(victims)
+        machine.link(self.pool.region, chased)
+        turns = min(self.turns, max(2, self.params.most_steps // len(chased)))
+        self._loads += turns * len(chased) * len(victims)
         victims = np.concatenate([victims[:1].repeat(warmup), victims])
-        places = {VICTIM: victims, SPARE: victims ^ (TLB_PAGE_BYTES // 2), RING: ring[:1].repeat(len(victims))}
-        ticks = machine.run(_probe(turns * len(ring)), places, cpu=cpu, warmup=warmup)
+        places = {VICTIM: victims, SPARE: victims ^ (TLB_PAGE_BYTES // 2), CHASED: chased[:1].repeat(len(victims))}
+        ticks = machine.run(_probe(turns * len(chased)), places, cpu=cpu, warmup=warmup)
         return np.asarray((ticks[:, 1] - ticks[:, 2] - self._near) / self._gap)
 
-    def fraction(self, victim: int, *ring: Lines, limit: float = 0.5) -> float:
-        """In what share of repetitions these lines evict a victim: of as many as show whether that is above `limit`."""
-        around, found = np.concatenate([self.pool.rng.permutation(ring[0]), *ring[1:]]), np.zeros(0)
+    def fraction(self, victim: int, *chased: Lines, limit: float = 0.5) -> float:
+        """The share of repetitions in which a chase through these lines evicts the victim, of as many repetitions as
+        show whether the share is above `limit`."""
+        around, found = np.concatenate([self.pool.rng.permutation(chased[0]), *chased[1:]]), np.zeros(0)
         while len(around) and len(found) < self._most:
             found = np.append(found, self.missed(np.full(max(self.params.samples, len(found)), victim), around))
             error = max(float(found.std()), self._blur, self.params.screened) / len(found) ** 0.5
@@ -122,19 +123,19 @@ class Evictions:
                 break
         return float(found.mean()) if len(found) else 0.0
 
-    def evicts(self, victim: int, *ring: Lines) -> bool:
+    def evicts(self, victim: int, *chased: Lines) -> bool:
         """Whether these lines evict a victim more often than not."""
-        return self.fraction(victim, *ring) > 0.5
+        return self.fraction(victim, *chased) > 0.5
 
-    def congruent(self, lines: Lines, ring: Lines) -> NDArray[np.bool_]:
-        """Which of these lines the ring evicts, shape (lines,): all are tested a few times, likely ones many times."""
+    def congruent(self, lines: Lines, chased: Lines) -> NDArray[np.bool_]:
+        """Which of these lines a chase evicts, shape (lines,): all are tested a few times, likely ones many times."""
         if not len(lines):
             return np.zeros(0, dtype=np.bool_)
         few = max(self.params.samples, int((4 * self._blur) ** 2))
-        shares = self.missed(np.tile(lines, few), ring).reshape(few, -1).mean(axis=0)
+        shares = self.missed(np.tile(lines, few), chased).reshape(few, -1).mean(axis=0)
         found: NDArray[np.bool_] = shares > self.params.screened
         if found.any():
-            again = self.missed(np.tile(lines[found], 4 * few), ring).reshape(4 * few, -1).mean(axis=0)
+            again = self.missed(np.tile(lines[found], 4 * few), chased).reshape(4 * few, -1).mean(axis=0)
             found[found] = again > 0.5
         return found
 
@@ -167,7 +168,7 @@ class Evictions:
     def whole(self, found: CacheSet, lines: Lines) -> CacheSet:
         """A set that was found, with those of further lines that belong to it, and those that don't."""
         self.turns = found.turns
-        same = self.congruent(lines, found.ring)
+        same = self.congruent(lines, found.evictors)
         own, others = np.append(found.own, lines[same]), np.append(found.others, lines[~same])
         return replace(found, own=own, others=others)
 
@@ -199,9 +200,9 @@ class Evictions:
         self.turns = self.params.turns[-1]
         if not self.evicts(victim, lines, others):
             return None
-        ring, further = np.append(lines, others), np.setdiff1d(candidates, np.append(lines, others))
+        chased, further = np.append(lines, others), np.setdiff1d(candidates, np.append(lines, others))
         further = self.pool.rng.permutation(further)[: 2 * self.params.shown]
-        shown = further[~self.congruent(further, ring)][: self.params.shown]
+        shown = further[~self.congruent(further, chased)][: self.params.shown]
         for line in lines:
             fewer = lines[lines != line]
             if len(fewer) and self.evicts(victim, fewer, shown):
@@ -219,9 +220,9 @@ class Evictions:
                 return CacheSet(len(lines), np.append(victim, lines), few, self.turns)
         return None
 
-    def _from_here(self, victim: int, ring: Lines) -> bool:
-        """Whether the ring evicts a victim in this order, too, and loads of it hit the next level: else that takes its
+    def _from_here(self, victim: int, chased: Lines) -> bool:
+        """Whether a chase evicts a victim in this order, too, and loads of it hit the next level: else that takes its
         lines along."""
-        late = self._late(np.full(self.params.most_samples, victim), ring)
+        late = self._late(np.full(self.params.most_samples, victim), chased)
         evicted = float(np.minimum(late, 1.0).mean()) > 0.5
         return evicted and float(np.mean(late > self._beyond)) < self.params.always

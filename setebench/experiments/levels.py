@@ -47,7 +47,7 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     ends: float = 0.5  # part of a working set served further out where a cache ends: furthest from what conflicts lose
     agree: float = 0.03  # part by which long chains may differ from the mixture of short ones, and still count
     most_blur: float = 0.1  # and longer by a bracket's jitter, which hides more, but by no more than this part
-    least_spread: float = 0.025  # least half interval of what only single loads tell, relative
+    least_spread: float = 0.025  # least half interval of what only single loads show, relative
     paces: tuple[float, float] = (0.02, 0.98)  # of all sets in all rounds, between which the clock is said to have been
     bias_cycles: float = 3.0  # of a bracket over a chain: its fences overlap with the last load, differently by core
 
@@ -193,7 +193,7 @@ class _Table:
                 pure[flat.first : flat.last + 1] = True
         if pure.any():
             most = self._loads[pure].max()
-            longest = pure & (self._loads == most)  # a lone window's ring, where the level holds one
+            longest = pure & (self._loads == most)  # a lone window's chase, where the level holds one
             found = low_of_samples(self.cycles[:, self._dearest(longest)], params.bias_cycles / most)
             if name == "l1" or within[0] <= found.value <= within[1]:
                 return found

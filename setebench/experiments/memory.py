@@ -42,14 +42,14 @@ class Scattered(NamedTuple):
         return Probe().chase(self.lines[0], len(self.lines))
 
     def flushed(self, settle_cycles: int) -> Probe:
-        """All lines taken out of all caches, and time for that to end."""
+        """Flushes of all lines, and a wait until these are done."""
         probe = Probe()
         for line in self.lines:
             probe = probe.flush(line)
         return probe.fence().wait(settle_cycles)
 
     def translated(self) -> Probe:
-        """The warmers loaded, so that no translation is missing behind."""
+        """Loads of all warmers, so that the TLB holds the pages of the lines that are chased next."""
         probe = Probe()
         for warmer in self.warmers:
             probe = probe.load(warmer)

@@ -1,6 +1,6 @@
 """Which lines come after some accesses to a fresh page: the accesses, then one timed line a repetition.
 
-The controls are repetitions of the very same program, told apart by placements alone and interleaved at random with the
+The controls are repetitions of the very same program that differ in placements alone, interleaved at random with the
 questions, so that drift, frequency and co-runners fall on all alike: a line that was flushed, one that was just loaded,
 and one that others pushed out of level 1. How many accesses a repetition makes is a placement too: those left out go to
 a line of another page. So one program answers for every line of a page after every number of accesses.
@@ -65,10 +65,10 @@ IP_SPAN = 1 << 23
 
 @dataclass(frozen=True)
 class Access:
-    """One access: bytes from its page's beginning, kind, the instruction that makes it (accesses of one number share
-    an address; None: one of its own), bits of that address that are flipped, page (0 is the one that is looked at) and
-    the SMT thread or core that makes it. `leave` is none: other pages are opened until those before are no longer
-    watched."""
+    """One access of a trial, `at` so many bytes from the beginning of its `page` (page 0 holds the timed line).
+    Accesses of one number `ip` are made by one instruction, with None by an instruction of their own; `flip` has the
+    bits by which its address differs. `maker` is the SMT thread or core. The kind `leave` opens so many other pages
+    that prefetchers follow no page from before."""
 
     at: int
     kind: Kind = "load"
@@ -143,8 +143,8 @@ class Trials:
         return Samples(cell[own, 0], cell[own, 1], ticks[own], dict(self.controls))
 
     def makers(self, trial: Trial, cpus: Sequence[int], cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
-        """The same where several CPUs make the accesses in turn (`Access.maker` is a number in `cpus`, of which the
-        first one times), with the controls of that CPU alone."""
+        """As `sample`, but several CPUs make the accesses: each that of its place in `cpus` (`Access.maker`), in the
+        trial's order. The first one times lines; the controls are those that it took alone."""
         cell = self.rng.permutation(np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0))
         probes = self._make(trial, len(cpus))
         placed = self._placements(trial, cell, np.zeros(len(cell), dtype=np.int64))

@@ -35,7 +35,7 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     largest: float = float(45 << 20)  # bytes of the largest set: outgrows a last level of 32 MiB
     group: int = 8  # windows between two references, which would last longer than a window or a few
     samples: int = 384  # windows timed of each set in a round: on a clock with steps of 37 cycles a mean is good to one
-    ring: int = 512  # loads of a timed chain where the set is one window: the bracket's bias is 0.01 cycles a load
+    lone: int = 512  # loads of a timed chain where the set is one window: the bracket's bias is 0.01 cycles a load
     settled: float = float(2 << 20)  # bytes of the largest set gone round twice, to settle what is replaced
     flushed: int = 12  # lines of a sample that were flushed, a page each: within any first TLB
     slow: int = 2  # sizes in a row as slow as memory that end a sweep
@@ -83,15 +83,15 @@ class WorkingSet:
         )
 
     def time(self, context: Context, params: SizeSweepParams, settled: bool) -> Sized:
-        """Groups of windows spread evenly over a set that is settled by going through it once more, in the order of the
-        chase; the first windows of another one. A lone window is gone round."""
+        """Time groups of windows in the order of the chase: spread evenly over the set, with all other lines used in
+        between, where it is to be `settled`; else its first windows. A set of one window is chased round and round."""
         windows, lines = self._windows.shape
         settled = settled and not self._lone
         group = 1 if self._lone else params.group
         apart = max(windows // params.samples, 1) if settled else 1
         warmup = 2 if self._lone else -(-windows // (apart * group)) if settled else 0
         begins = np.arange(params.samples // group + warmup) * apart * group
-        steps = params.ring if self._lone else lines - sum(SHORT)
+        steps = params.lone if self._lone else lines - sum(SHORT)
         # one native call: a program's own data and steal push lines out of a second level within a millisecond
         between = (apart - 1) * group * (lines + self._warmers.shape[1])
         probe, places = Probe(), dict[Base, Lines]()

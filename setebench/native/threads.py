@@ -19,7 +19,7 @@ _holders = Counter[int]()
 
 @cache
 def allowed_cpus() -> tuple[int, ...]:
-    """CPUs that this process may use, as it found them when it first asked: later a machine may keep a thread pinned.
+    """CPUs that this process may use, as it found them at the first call: later a machine may keep a thread pinned.
     Raises `UnsupportedError` where nobody says."""
     return tuple(sorted(own_cpus()))
 

@@ -40,8 +40,8 @@ def fit(observed: Numbers, errors: Numbers, predicted: Numbers) -> Fit:
 def likeliest(
     observed: Numbers, errors: Mapping[str, Numbers], candidates: Mapping[str, Numbers], ratio: float
 ) -> dict[str, Fit]:
-    """Of candidates (name -> predicted amounts, shape (n,)) the best one, first, and all others that are at least 1 /
-    `ratio` as probable; each with its own errors (shape (n,)). Needs one candidate."""
+    """Fit the observed amounts, shape (n,), by each candidate's prediction and errors (by name, shape (n,)). Return the
+    most likely one, first, and all that are at least 1 / `ratio` as likely. Needs one candidate."""
     fits = {name: fit(observed, errors[name], predicted) for name, predicted in candidates.items()}
     best = max(fits, key=lambda name: fits[name].likelihood)
     least = fits[best].likelihood - np.log(ratio)

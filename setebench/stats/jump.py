@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 Ask = Callable[[int], float]
-"""The time that so many requests take, in units; whatever disturbs makes it longer."""
+"""Returns the time of so many requests at once, in units of what one takes; whatever disturbs makes it longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JumpParams:
-    """Heights are in units."""
+    """Tunables of the search. Heights of jumps are in `Ask`'s unit: what one more access in memory takes."""
 
     rise: float = 0.3  # least height of a jump: a unit, less what the requests before it needed to set out
     ratio: float = 1.25  # of numbers tried first: no jump and the next one, at twice the number, hide in one step

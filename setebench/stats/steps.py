@@ -46,7 +46,8 @@ class Step(NamedTuple):
 
 
 def plateau(numbers: Numbers, cost: Numbers, before: float, params: StepParams) -> slice | None:
-    """All of the first stretch of `length` on which costs lie a step above the plateau `before` and do not rise."""
+    """The next plateau above one of cost `before`: the first range of numbers, with ends at a ratio of `length` at
+    least, on which costs are flat and lie a step higher. None where there is none."""
     for begin in np.flatnonzero(cost > before + max(params.least_cycles, params.apart * before)):
         end = int(np.searchsorted(numbers, params.length * numbers[begin]))
         if end >= len(numbers):

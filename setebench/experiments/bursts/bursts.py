@@ -204,8 +204,8 @@ class Bursts:
         return int(self.region.address + (part % 2 * size + self.rng.integers(0, size - pages + 1)) * PAGE_BYTES)
 
     def settled(self, probe: Probe, misses: int = 1) -> Probe:
-        """`probe`, and nothing timed begins before all of it is done, though of so many `misses`, for which no fence
-        waits, some may wait for others."""
+        """Append a wait to `probe` that outlasts all that it left under way: no fence waits for prefetches and flushes,
+        of which so many `misses` may queue for each other."""
         return probe.fence().wait(self.params.settle_cycles + 40 * misses).fence()
 
     def flushed(

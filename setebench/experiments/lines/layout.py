@@ -65,7 +65,7 @@ def span_bytes(size_bytes: float, line_size: int) -> int:
 
 
 def whole_windows(pages: int) -> int:
-    """So many pages, or fewer that are whole windows; less than a window is one of its own."""
+    """Round a number of pages down to whole windows, but none below one window."""
     return pages if pages < WINDOW_PAGES else pages // WINDOW_PAGES * WINDOW_PAGES
 
 

@@ -1,4 +1,4 @@
-"""What the doctor is told by those who measure, and what it says: a row for each check."""
+"""What those who measure report to the doctor, and what it says: a row for each check."""
 
 from __future__ import annotations
 

@@ -62,10 +62,10 @@ def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int
 def components(runs: Runs) -> Components:
     """What varies within and between the nodes; needs at least one node.
 
-    A node whose own runs scatter more than those of others, or state a larger error, carries that itself: its distance
-    is judged by it, so that one disturbed run of several makes no odd node. A single run has no such guard. Where it
-    states less than half of the variance that it has, a disturbed run is indistinguishable from an odd node, and how
-    far disturbed ones lie out nobody knows: it has one degree of freedom, by which hardly anything stands out."""
+    A node whose runs scatter more than those of others, or state a larger error, is judged by its own variance, so that
+    one disturbed run of several makes no odd node. A single run has no such guard: where it states less than half of
+    the variance that nodes have, a disturbed run is indistinguishable from an odd node, and has one degree of freedom,
+    by which hardly anything stands out."""
     several = ~np.isnan(runs.own)
     repeated = bool(several.any())
     pooled = _pooled(runs.own[several], runs.degrees[several])

@@ -108,7 +108,7 @@ def test_a_second_cache(inclusion: str) -> None:
     evictions, (victim, *rest), rounds = Evictions(context, pool), pool.rng.permutation(pool.pages), list[Any]()
     found = evictions.find(int(victim), np.array(rest))
     assert found is not None
-    whole = evictions.whole(found, np.setdiff1d(rest, found.ring))
+    whole = evictions.whole(found, np.setdiff1d(rest, found.evictors))
     for _ in range(6):
         one = measure_second(evictions, whole, FIRST)
         rounds += [one] if one else []
