@@ -16,7 +16,7 @@ help:
 	@echo "make wheel      source archive and wheel in dist/, tried in an empty folder without a compiler"
 	@echo "make compare-c  what plain C finds on this CPU beside a result: make compare-c RESULT=FILE"
 	@echo "make check      the checks alone; make format formats"
-	@echo "make accuracy   the accuracy page, from a sealed score (hours): NONCE=... MACHINES=..."
+	@echo "make accuracy   the accuracy page, from a sealed score (hours): MACHINES=..."
 	@echo "make clean      remove what was built"
 	@echo "PYTHON=python3.12 chooses the interpreter"
 
@@ -45,11 +45,11 @@ wheel: $(BIN)/python
 	.ci/wheel dist/*.whl $(BIN)/python
 
 # The accuracy page, from a sealed score; it takes hours, goes on from where it was stopped, and is no part of the tests.
-# make accuracy NONCE="of the judge" [MACHINES=300] [SCENARIOS="latency mshr"] [ACCURACY="--fast --workers 8"], or
-# make accuracy FROM="counters.jsonl advice.jsonl", of answers that there are
-MACHINES := 300
+# make accuracy [MACHINES=200] [SCENARIOS="latency mshr"] [ACCURACY="--fast --workers 8"], or
+# make accuracy FROM=answers.jsonl, of a sealed run that is complete
+MACHINES := 200
 accuracy: $(VENV)/installed-for-development
-	$(BIN)/python benchmarks/accuracy.py $(if $(FROM),--from $(FROM),--nonce "$(NONCE)" --machines $(MACHINES) $(addprefix --scenario ,$(SCENARIOS)) $(ACCURACY))
+	$(BIN)/python benchmarks/accuracy.py $(if $(FROM),--from $(FROM),--machines $(MACHINES) $(addprefix --scenario ,$(SCENARIOS)) $(ACCURACY))
 
 # What plain C finds on this CPU in a minute beside a result of `setebench characterize -o`, or beside one made now.
 compare-c: $(VENV)/installed

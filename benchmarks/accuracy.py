@@ -1,52 +1,57 @@
-"""The accuracy page, docs/accuracy.md, from sealed scores; its figures for programs go to build/accuracy/accuracy.json.
+"""The accuracy page, docs/accuracy.md, from a sealed score; figures for programs go to build/accuracy/accuracy.json.
 
-    make accuracy NONCE="a nonce that the judge gives" MACHINES=300           # all scenarios: hours
-    python benchmarks/accuracy.py --nonce NONCE --scenario latency            # one of them
-    python benchmarks/accuracy.py --from counters.jsonl advice.jsonl          # of answers that there are
+    make accuracy MACHINES=200                                                # all scenarios: hours
+    python benchmarks/accuracy.py --machines 200 --scenario latency           # one of them
+    python benchmarks/accuracy.py --from answers.jsonl                        # of a run that is done
 
 A score keeps its answers in --answers; where that file is there already, it goes on from it. What --from names are
-files of answers (`setebench score --answers`), also of runs that are not complete: each becomes a run of the page, in
-this order. The page says how many machines each table rests on.
+files of answers (`setebench score --sealed --machines N --answers FILE`) of one inference, in which all machines that
+were planned have answered; anything else is refused. What silicon answered is in the tables of docs/silicon.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from setebench.errors import SetebenchError
 from setebench.report.accuracy.page import page, published
+from setebench.report.text import in_columns
 from setebench.score.run import read_sealed
-from setebench.score.stream import read
+from setebench.score.sealed_log import log_path
+from setebench.score.seeds import inference_hash
 
 ROOT = Path(__file__).resolve().parents[1]
+VERDICTS = ("agree", "bounded", "contradict", "open")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--from", dest="files", nargs="*", type=Path, metavar="FILE", help="make the page of these")
-    parser.add_argument("--nonce", help="of the sealed run")
-    parser.add_argument("--machines", type=int, default=300)
+    parser.add_argument("--machines", type=int, default=200)
     parser.add_argument("--scenario", action="append", default=[], help="only this one (may be repeated)")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--workers", type=int)
     parser.add_argument("--answers", type=Path, default=ROOT / "build/accuracy/answers.jsonl")
+    parser.add_argument("--silicon", type=Path, default=ROOT / "docs/silicon.md")
     parser.add_argument("--page", type=Path, default=ROOT / "docs/accuracy.md")
     parser.add_argument("--figures", type=Path, default=ROOT / "build/accuracy/accuracy.json")
     options = parser.parse_args()
-    if options.files is None and not options.nonce:
-        parser.error("give --nonce NONCE for a sealed run, or --from FILE... for answers that there are")
     try:
-        made = published([read_sealed(path) for path in options.files or [scored(options)]])
+        files = [scored(options)] if options.files is None else options.files
+        made = published([read_sealed(path) for path in files])
     except SetebenchError as error:
         sys.exit(f"accuracy: {error}")
     options.figures.parent.mkdir(parents=True, exist_ok=True)
     options.figures.write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
-    options.page.write_text(page(made), encoding="utf-8")
+    options.page.write_text(page(made, [*on_silicon(options.silicon.read_text()), *standing(made)]), encoding="utf-8")
 
 
 def scored(options: argparse.Namespace) -> Path:
@@ -54,12 +59,9 @@ def scored(options: argparse.Namespace) -> Path:
     path: Path = options.answers
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
-        nonce = read(path)[0].nonce
-        if nonce != options.nonce:
-            sys.exit(f"accuracy: {path} is of a run with another nonce, {nonce!r}; name another --answers")
         words = ["--resume", str(path)]
     else:
-        words = ["--sealed", options.nonce, "--machines", str(options.machines), "--answers", str(path)]
+        words = ["--sealed", "--machines", str(options.machines), "--answers", str(path)]
         words += [word for name in options.scenario for word in ("--scenario", name)]
         words += ["--fast"] if options.fast else []
     words += ["--workers", str(options.workers)] if options.workers else []
@@ -67,6 +69,57 @@ def scored(options: argparse.Namespace) -> Path:
     if ended.returncode:
         sys.exit(ended.returncode)
     return path
+
+
+def on_silicon(text: str) -> list[str]:
+    """The lines on silicon: of docs/silicon.md the table of rows that plain C answers too, all runs of a CPU together,
+    and the table of what verify found."""
+    found = ["## On silicon", ""]
+    for table in tables(text):
+        head, *rows = table
+        if head[:2] == ["CPU", "rows"]:
+            cpus = beside_c(rows)
+            heads = ["CPU", "runs", "rows", *VERDICTS]
+            found += ["Rows that plain C answers too ([silicon.md](silicon.md#what-it-answered-where)):", ""]
+            found += [in_columns(cpus, heads, markdown=True), ""]
+        elif head[:2] == ["CPU", "twin"]:
+            found += ["Random probes that were predicted ([verify.md](verify.md)), in per cent:", ""]
+            found += [in_columns(rows, head, markdown=True), ""]
+    return [*found, "## On simulated machines"]
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The cells of all tables of a page of Markdown, without the rules below their heads."""
+    marked = groupby(text.splitlines(), lambda line: line.startswith("|"))
+    found = [[re.split(r" *\| *", line.rstrip(" |"))[1:] for line in own] for is_table, own in marked if is_table]
+    return [[head, *rows] for head, _rule, *rows in found]
+
+
+def beside_c(rows: list[list[str]]) -> list[list[str]]:
+    """For each CPU its runs, the rows of all of them, and how many stand how, with shares. A cell holds a number for
+    each run, or one that all runs have."""
+    cpus: dict[str, list[list[list[int]]]] = {}
+    name = ""
+    for cpu, _kind, *cells in rows:
+        name = cpu or name
+        cpus.setdefault(name, []).append([[int(number) for number in re.findall(r"\d+", cell)] for cell in cells])
+    made = []
+    for name, groups in cpus.items():
+        runs = max(len(numbers) for group in groups for numbers in group)
+        counts = [sum(sum(each) * runs // len(each) for each in own) for own in zip(*groups, strict=True)]
+        shares = [f"{count} ({count / sum(counts):.0%})" for count in counts]
+        made.append([re.split(r"[;:]", name)[0], str(runs), str(sum(counts)), *shares])
+    return made
+
+
+def standing(made: dict[str, Any]) -> list[str]:
+    """Whether the runs are of the present inference, and how many sealed runs there were, stopped ones too."""
+    lines = log_path().read_text().splitlines() if log_path().exists() else []
+    events = [msgspec.json.decode(line)["event"] for line in lines]
+    said = ", ".join(f"{events.count(event)} {event}" for event in ("begun", "ended", "stopped"))
+    old = any(run["inference"] != inference_hash() for run in made["runs"])
+    changed = "**The inference has changed since the run below.** " if old else ""
+    return ["", f"{changed}Sealed runs in the log (`benchmarks/sealed.jsonl`): {said}."]
 
 
 if __name__ == "__main__":

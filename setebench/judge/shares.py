@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
+from scipy.stats import binomtest
 
 from setebench.judge.verdict import Judgement, Verdict
 from setebench.results import Outcome
@@ -44,10 +45,20 @@ def clustered(hits: Sequence[int], trials: Sequence[int]) -> dict[str, Any]:
     fraction = whole / total if total else None
     low = high = None
     if fraction is not None and clusters > 1:
-        variance = _ratio_variance(hits, trials)
-        independent = min(fraction * (1 - fraction) / variance, total) if variance > 0 else clusters
-        low, high = _wilson(fraction, independent, float(stdtrit(clusters - 1, UPPER)))
+        low, high = _wilson(fraction, _independent(hits, trials), float(stdtrit(clusters - 1, UPPER)))
     return {"hits": whole, "trials": total, "fraction": fraction, "low": low, "high": high}
+
+
+def chance(hits: Sequence[int], trials: Sequence[int], share: float) -> float:
+    """The probability that hits of a true `share` are at least so far from it, of as many trials as are independent."""
+    independent = max(round(_independent(hits, trials)), 1)
+    return float(binomtest(round(independent * sum(hits) / sum(trials)), independent, share).pvalue)
+
+
+def _independent(hits: Sequence[int], trials: Sequence[int]) -> float:
+    """Independent trials that would leave the error which the clusters show."""
+    fraction, variance = sum(hits) / sum(trials), _ratio_variance(hits, trials) if len(trials) > 1 else 0.0
+    return min(fraction * (1 - fraction) / variance, sum(trials)) if variance > 0 else len(trials)
 
 
 def _ratio_variance(numbers: Sequence[int], trials: Sequence[int]) -> float:

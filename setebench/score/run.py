@@ -123,14 +123,14 @@ def sealing(plan: Plan) -> dict[str, Any]:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """The score document of the answers so far in a file of answers (`score --answers`), whichever inference gave
-    them, with `planned`, how many machines the run was to have. Raises `UsageError` where the run isn't sealed."""
+    """The score document of a file of answers (`score --answers`), whichever inference gave them. Raises `UsageError`
+    where the run isn't sealed, or not all machines that were planned have answered."""
     plan, done = stream.read(path)
-    machines = {name: seed for name, seed in plan.machines.items() if name in done}
-    if not machines or plan.nonce is None:
-        raise UsageError(f"{str(path)!r} holds no answers {'yet' if plan.nonce else 'of a sealed run'}")
+    if plan.nonce is None:
+        raise UsageError(f"{str(path)!r} holds no answers of a sealed run")
     if list(plan.machines.values()) != sealed_seeds(plan.nonce, plan.inference, len(plan.machines)):
         raise UsageError(f"{str(path)!r} is not sealed: its seeds don't follow from its nonce and its inference")
-    answered = msgspec.structs.replace(plan, machines=machines, against=None)
-    made = document(answered, [done[name] for name in machines])
-    return made | {"planned": len(plan.machines), "sealed": sealing(answered)}
+    if done.keys() != plan.machines.keys():
+        raise UsageError(f"{str(path)!r} has {len(done)} of {len(plan.machines)} machines; go on with score --resume")
+    made = document(msgspec.structs.replace(plan, against=None), [done[name] for name in plan.machines])
+    return made | {"sealed": sealing(plan)}

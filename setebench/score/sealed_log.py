@@ -15,9 +15,15 @@ import msgspec
 from setebench.errors import SetebenchError
 from setebench.score.stream import Plan
 
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""The repository, where the package is not installed but lies in one."""
+
 
 def log_path() -> Path:
-    """Below the user's state folder (XDG Base Directory: $XDG_STATE_HOME, else ~/.local/state)."""
+    """In the repository, to be published with it; of an installed package below the user's state folder (XDG Base
+    Directory: $XDG_STATE_HOME, else ~/.local/state)."""
+    if (CHECKOUT / "benchmarks").is_dir():
+        return CHECKOUT / "benchmarks/sealed.jsonl"
     base = os.environ.get("XDG_STATE_HOME", "")
     folder = Path(base) if os.path.isabs(base) else Path.home() / ".local/state"
     return folder / "setebench/sealed.jsonl"
@@ -31,7 +37,7 @@ def logged(plan: Plan, resumed: bool) -> Iterator[Callable[[dict[str, Any]], Non
         yield lambda _document: None
         return
     run, names = secrets.token_hex(8), ("inference", "simulator", "nonce", "scenarios", "noise", "fast")
-    facts = {name: getattr(plan, name) for name in names} | {"seeds": list(plan.machines.values())}
+    facts = {name: getattr(plan, name) for name in names} | {"machines": len(plan.machines)}
     _note(run, "resumed" if resumed else "begun", facts)
     try:
         yield lambda document: _note(run, "ended", {name: document[name] for name in ("totals", "calibration")})

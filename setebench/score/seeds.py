@@ -1,7 +1,7 @@
 """What identifies a version of the inference, and seeds that nobody could know before it was written.
 
 The hash is of what the interpreter makes of the sources: comments, docstrings and layout don't change it, anything that
-could change an answer does. From it and from a nonce that whoever judges gives follow the seeds of a sealed run.
+could change an answer does. From it follow the seeds of a sealed run, and from a nonce if whoever judges gives one.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from setebench.judge import Judgement, Verdict, difference, judge, summary
+from setebench.judge import Judgement, Verdict, accuracy, difference, judge, summary
 from setebench.results import Finding, Outcome
 
 
@@ -83,3 +83,16 @@ def test_a_gain_on_every_machine_is_a_difference_with_an_interval() -> None:
     assert found["points"]["wrong"]["difference"] == pytest.approx(-7 / 8 / 4)
     assert found["parameters"] == {"a": {"wrong -> right": 7}}
     assert (found["machines"], found["rows"]) == (8, 32)
+
+
+def test_intervals_that_hold_the_truth_too_seldom_are_named() -> None:
+    """Of sixty machines, whose answers are all within the tolerance: one interval in twenty misses, or one in five."""
+
+    def said(name: str, every: int) -> list[Judgement]:
+        right = Judgement(machine="", parameter=name, verdict=Verdict.RIGHT, outcome="measured", continuous=True)
+        changed = ({"machine": f"m{n}", "covered": n % every > 0} for n in range(60))
+        return [msgspec.structs.replace(right, **each) for each in changed]
+
+    rows = accuracy([*said("latency.l1", 20), *said("latency.l2", 5)], lambda _: "latency")["latency"]["parameters"]
+    assert [rows[name]["coverage"] for name in ("latency.l1", "latency.l2")] == [[57, 60], [48, 60]]
+    assert [rows[name]["miscalibrated"] for name in ("latency.l1", "latency.l2")] == [False, True]

@@ -88,8 +88,7 @@ def test_a_sealed_run_is_shown_and_logged(score: Run, scenario_folder: Write) ->
     assert document["machines"] == [f"random:{seed}" for seed in sealed["seeds"]], "no shipped machine among them"
     begun, ended = logged()
     assert (begun["event"], ended["event"]) == ("begun", "ended") and begun["run"] == ended["run"]
-    assert begun["nonce"] == "of the judge"
-    assert (begun["seeds"], begun["inference"]) == (sealed["seeds"], sealed["inference"])
+    assert (begun["nonce"], begun["machines"], begun["inference"]) == ("of the judge", 2, sealed["inference"])
     assert ended["totals"] == document["totals"] and sealed["log"] == str(log_path())
     table = score("--sealed", "of the judge", "--machines", "2", "--scenario", "tiny").output
     assert "sealed: nonce 'of the judge'" in table and str(log_path()) in table and len(logged()) == 4
@@ -127,7 +126,7 @@ def test_a_stopped_run_goes_on(score: Run, scenario_folder: Write, tmp_path: Pat
     assert len(json.loads(done.stdout)["machines"]) == 4
     entries = logged()
     assert [each["event"] for each in entries] == ["begun", "stopped", "resumed", "ended"]
-    assert entries[0]["seeds"] == entries[2]["seeds"] == json.loads(done.stdout)["sealed"]["seeds"]
+    assert entries[0]["inference"] == entries[2]["inference"] == json.loads(done.stdout)["inference"]
     assert marks.read_text() == "x" * 5, "two before, the third twice, one behind it"
     again = score("--resume", "a.jsonl", "--format", "json")
     assert again.stdout == done.stdout and marks.read_text() == "x" * 5

@@ -49,7 +49,13 @@ Values = dict[str, Any]
     is_flag=True,
     help="Give scenarios that build on others' findings these findings, instead of the truth.",
 )
-@click.option("--sealed", metavar="NONCE", help="Derive the seeds from NONCE and the hash of the inference.")
+@click.option(
+    "--sealed",
+    is_flag=False,
+    flag_value="",
+    metavar="[NONCE]",
+    help="Derive the seeds from the hash of the inference, and from NONCE if a judge gives one.",
+)
 @click.option(
     "--against", metavar="FILE", type=PATH, help="Run what the run with these --answers ran, and compare by machine."
 )
@@ -124,7 +130,7 @@ def _against(values: Values) -> Plan:
 def _new(values: Values) -> Plan:
     nonce, first = values["sealed"], values["seed"]
     if nonce is not None and is_given("seed"):
-        raise UsageError("--sealed and --seed exclude each other: sealed seeds follow from the nonce and the inference")
+        raise UsageError("--sealed and --seed exclude each other: sealed seeds follow from the inference")
     if nonce is not None and values["presets"]:
         raise UsageError("--sealed and --presets exclude each other: everybody knows the shipped machines")
     scenarios, identity, count = _scenarios(values["names"]), _identity(), values["machines"]

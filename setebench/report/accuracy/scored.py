@@ -41,11 +41,11 @@ def proportion(part: Document) -> str:
     return f"{part['hits']} of {part['trials']} ({fraction(part)})" if part["trials"] else "none"
 
 
-def fraction(part: Document) -> str:
-    """In per cent, with its interval."""
+def fraction(part: Document, limited: bool = True) -> str:
+    """In per cent, with its interval if that is wanted; nothing where there is nothing."""
     if not part["trials"]:
-        return "none"
-    limits = "" if part["low"] is None else f" [{100 * part['low']:.1f}, {100 * part['high']:.1f}]"
+        return ""
+    limits = "" if part["low"] is None or not limited else f" [{100 * part['low']:.1f}, {100 * part['high']:.1f}]"
     return f"{100 * part['fraction']:.1f} %{limits}"
 
 
@@ -57,10 +57,15 @@ def remarks(score: Document) -> Iterator[str]:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         what = "nearly the same on all machines, so that right answers count nowhere"
         yield f"{len(names)} parameters {what}: {', '.join(names[:MOST_NAMES])}{more}"
+    yield from failures(score)
+    yield from (f"lost: {item['machine']}: {item['reason']}" for item in score["lost"])
+
+
+def failures(score: Document) -> Iterator[str]:
+    """Scenarios that did not go through, by their reason."""
     reasons = Counter(f"{each['scenario']}: {each['reason']}" for each in score["failures"])
     for reason, number in reasons.most_common():
         yield f"not run on {number} machines: {reason}"
-    yield from (f"lost: {item['machine']}: {item['reason']}" for item in score["lost"])
 
 
 def render(document: Document) -> str:
@@ -82,7 +87,8 @@ def _lines(document: Document) -> Iterator[str]:
         yield from _against(document["against"])
     if sealed := document.get("sealed"):
         seeds = ", ".join(map(str, sealed["seeds"][:MOST_NAMES])) + (", ..." if sealed["seeds"][MOST_NAMES:] else "")
-        yield f"sealed: nonce {sealed['nonce']!r}, inference {sealed['inference'][:16]}, seeds {seeds}"
+        nonce = f"nonce {sealed['nonce']!r}, " if sealed["nonce"] else ""
+        yield f"sealed: {nonce}inference {sealed['inference'][:16]}, seeds {seeds}"
         yield f"sealed runs are logged in {sealed['log']}"
 
 
