@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+import numpy as np
 
 from setebench import session, store
-from setebench.cli.options import PATH, cpu_option, force_option, form_option, no_wait_option, quiet_option
+from setebench.cli.options import PATH, Number, cpu_option, force_option, form_option, no_wait_option, quiet_option
 from setebench.cli.progress import Progress
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
 from setebench.host.doctor import checks
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check
 from setebench.host.environment import read_environment
+from setebench.machine import open_machine
 from setebench.text import ranges
 
 SCHEMA = 1
@@ -38,16 +42,27 @@ COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
     help="Also write FILE, to be sent with a report of a wrong answer: all this and the raw samples of latency --fast, "
     "without host names, paths and command lines.",
 )
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=PATH,
+    help="Also record what disturbs this machine, in times alone, into FILE (.npz), which a machine file may name.",
+)
+@click.option("--seconds", type=Number(0.1, 600), default=5.0, show_default=True, help="How long --record records.")
 @force_option
 @quiet_option
-def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, quiet: bool) -> None:
+def doctor(
+    cpu: int | None, bundle: Path | None, record: Path | None, seconds: float, form: str, force: bool, quiet: bool
+) -> None:
     """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
 
     The exit status is 0 whatever is found, and 1 with --no-wait if another measurement is running.
     """
     progress = Progress(quiet=quiet)
-    if bundle is not None:
-        store.check_target(bundle, force)
+    if record is not None and record.suffix != ".npz":
+        raise UsageError(f"{str(record)!r} must end in .npz, or no machine file could name it")
+    for path in filter(None, (bundle, record)):
+        store.check_target(path, force)
     found = examine(cpu, progress)
     if form == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
@@ -57,6 +72,29 @@ def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, quiet: 
         data = bundled(found, cpu, progress)
         store.write(bundle, data, force)
         progress(f"wrote {bundle}, {len(data) / 1e3:.0f} kB, for setebench show and infer")
+    if record is not None:
+        progress("recording ...")
+        with closing(open_machine(cpu=cpu)) as machine:
+            arrays = import_module("setebench.native.disturbance").record(machine, seconds)
+        packed = io.BytesIO()
+        np.savez_compressed(packed, **arrays)
+        store.write(record, packed.getvalue(), force)
+        if form == "table":
+            click.echo(f"wrote {record}, {len(packed.getvalue()) / 1e3:.0f} kB: {recorded_text(arrays)}")
+
+
+def recorded_text(arrays: dict[str, Any]) -> str:
+    """What a recording shows, in a line."""
+    pace = arrays["pace"] / np.median(arrays["pace"])
+    microseconds = len(pace) * arrays["block_us"]
+    low, high = np.percentile(pace, (5, 95))
+    shared = np.sum(arrays["shared_lasts"]) * arrays["gap_unit_us"] / microseconds
+    return (
+        f"{low:.2f} to {high:.2f} of the usual pace in 90 % of the time, "
+        f"{1e6 * len(arrays['gap_lasts']) / microseconds:,.0f} gaps a second, the core shared in {shared:.1%}, "
+        f"{np.mean(arrays['lost']):.1%} of private lines lost within a millisecond, "
+        f"{np.median(arrays['last_level_bytes']) / 2**20:.0f} MiB left in the caches by a sweep"
+    )
 
 
 _PATH = re.compile(rb"""(?<=[\s"'(=:])(?:/|proc/|sys/)[^\s"'(),:;]+""")

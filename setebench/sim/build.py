@@ -29,6 +29,8 @@ from setebench.sim.spec.replacement_ages import NAMED, ages
 
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
 NEAR_WORDS = 1 << 17  # of a level's state, which a host's second cache holds; no result depends on it
+LOSS_CYCLES = 2e5  # mean time between bursts of lines lost where a recording says how many were lost
+LOST_SECONDS = 1e-3  # in which so many are
 PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
 
 
@@ -39,6 +41,9 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     space = Space()
     _core(c, machine, space)
     _pages(c, machine, space)
+    if (replayed := recording(machine.noise.recorded)) is not None:
+        c[at.C_REPLAY_SHARED], c[at.C_REPLAY_LOST] = len(replayed.shared), len(replayed.lost)
+        c[at.C_REPLAY] = space.take(2 * len(replayed.shared) + len(replayed.lost))
     c[at.C_LEVELS] = len(machine.levels)
     for index in range(len(machine.levels)):
         _level(c, machine, index, space)
@@ -51,7 +56,9 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     c[at.C_LINKS] = space.take(virtual_pages(machine) << int(c[at.C_PAGE_LINES_BITS]))  # last, as most is never used
     small = Frames(SYSTEM_PAGES, pages, 1, rng)
     huge = Frames(_huge_base(pages), max(pages // PARTS, 1), PARTS, rng)
-    return Arrays(c, _state(c, machine, space, rng), _clock(machine, rng), small, huge)
+    arrays = Arrays(c, _state(c, machine, space, rng), _clock(machine, rng), small, huge)
+    _replay(arrays, machine)
+    return arrays
 
 
 def _core(c: Ints, machine: spec.Machine, space: Space) -> None:
@@ -184,6 +191,20 @@ def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generato
     s[c[at.C_PAGE_TABLE] : c[at.C_PAGE_TABLE] + SYSTEM_PAGES] = (pages << at.FRAME_BITS) | at.PRESENT
     s[c[at.C_FRAME_TABLE] : c[at.C_FRAME_TABLE] + SYSTEM_PAGES] = pages + 1
     return s
+
+
+def _replay(arrays: Arrays, machine: spec.Machine) -> None:
+    """What a recording has besides pace and gaps, in time of the kernel. Shares are those of a burst of lost lines."""
+    replayed, c, block = recording(machine.noise.recorded), arrays.c, units(float(arrays.f[at.F_BLOCK_CYCLES]))
+    if replayed is None:
+        return
+    c[at.C_REPLAY_BEGIN], c[at.C_REPLAY_PERIOD] = round(block * arrays.f[at.F_BEGIN]), block * replayed.blocks
+    bursts = LOST_SECONDS * machine.clock.ticks_per_second / machine.clock.ticks_per_cycle / LOSS_CYCLES
+    shares = at.LOSS_PARTS * (1.0 - (1.0 - replayed.lost) ** (1.0 / bursts))
+    parts = np.concatenate([*(replayed.shared * block).T, shares])
+    arrays.s[c[at.C_REPLAY] : c[at.C_REPLAY] + len(parts)] = np.round(parts)
+    if len(replayed.lost):
+        c[at.C_LOSS_INTERVAL_CYCLES] = units(LOSS_CYCLES)
 
 
 def _clock(machine: spec.Machine, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -43,3 +43,15 @@ def test_a_bundle_replaces_no_file(tmp_path: Path) -> None:
     assert len(done.stderr.strip().splitlines()) <= 4 and done.stdout == ""
     assert "--force" in done.stderr and setebench("doctor", "--force", "--bundle", str(file)).returncode == 0
     assert file.read_bytes() != b"kept"
+
+
+def test_what_disturbs_this_machine_is_recorded_and_replayed(tmp_path: Path) -> None:
+    file, own = tmp_path / "here.npz", tmp_path / "own.toml"
+    done = setebench("doctor", "--record", str(file), "--seconds", "0.2")
+    assert done.returncode == 0 and f"wrote {file}" in done.stdout, done.stderr
+    assert file.stat().st_size <= 60_000
+    levels = "".join(f"[[levels]]\nsets = {sets}\nways = 8\nlatency_cycles = {sets // 16}\n" for sets in (64, 512))
+    own.write_text(f'name = "own"\n[noise]\nrecorded = "{file}"\n{levels}')
+    shown = setebench("latency", "--fast", "--machine", f"sim:{own}", "--format", "json")
+    found = {each["parameter"]: each["value"] for each in json.loads(shown.stdout)["findings"]}
+    assert abs(found["latency.l1"] - 4.0) < 0.3, shown.stderr

@@ -1,5 +1,6 @@
 """What the system around does to a thread: interrupts, an SMT co-runner, and lines that leave its caches because other
-users of the host need their entries of a shared directory. Steal is among the gaps of a recording."""
+users of the host need their entries of a shared directory. Steal is among the gaps of a recording; co-runners and lost
+lines come as it says, where it has them."""
 
 from __future__ import annotations
 
@@ -41,9 +42,13 @@ def _note_next(s: Ints, th: int) -> None:
 @compiled
 def _run_co_runner(c: Ints, s: Ints, th: int, t: int) -> None:
     """A co-runner comes to another thread of the core and holds some of its level-1 miss entries until it leaves."""
-    leaves = t + random_exponential(s, c[lay.C_CO_RUNNER_CYCLES])
+    moments, came = c[lay.C_REPLAY_SHARED], s[th + lay.T_CO_RUNNER]
+    if moments:
+        leaves = came + s[c[lay.C_REPLAY] + moments + _moment_after(c, s, came - 1)]
+    else:
+        leaves = t + random_exponential(s, c[lay.C_CO_RUNNER_CYCLES])
     s[th + lay.T_CO_RUNNER_LEAVES] = leaves
-    s[th + lay.T_CO_RUNNER] = leaves + random_exponential(s, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
+    s[th + lay.T_CO_RUNNER] = _next_co_runner(c, s, max(t, leaves))
     owner = s[th + lay.T_CORE] if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else s[th + lay.T_CPU]
     base = c[lay.C_LEVEL + lay.L_SLOTS] + owner * c[lay.C_LEVEL + lay.L_SLOT_WORDS]
     entries = c[lay.C_LEVEL + lay.L_MSHR_ENTRIES]
@@ -51,12 +56,49 @@ def _run_co_runner(c: Ints, s: Ints, th: int, t: int) -> None:
         hold_entry(s, base, entries, free_entry(s, base, entries, t), leaves)
 
 
+@inlined
+def _first(s: Ints, t: int, mean: int) -> int:
+    """When what comes in such intervals comes first, NEVER where there is none."""
+    return t + random_exponential(s, mean) if mean else lay.NEVER
+
+
+@inlined
+def _place(c: Ints, t: int) -> int:
+    """Where in the recording, which repeats itself, time t is."""
+    return (t + c[lay.C_REPLAY_BEGIN]) % c[lay.C_REPLAY_PERIOD]
+
+
+@compiled
+def _moment_after(c: Ints, s: Ints, t: int) -> int:
+    """The first recorded moment with a co-runner that begins after time t."""
+    place, low, high = _place(c, t), 0, c[lay.C_REPLAY_SHARED]
+    while low < high:
+        middle = (low + high) // 2
+        if s[c[lay.C_REPLAY] + middle] <= place:
+            low = middle + 1
+        else:
+            high = middle
+    return low % c[lay.C_REPLAY_SHARED]
+
+
+@compiled
+def _next_co_runner(c: Ints, s: Ints, t: int) -> int:
+    """When the first co-runner after time t comes."""
+    if c[lay.C_REPLAY_SHARED]:
+        ahead = s[c[lay.C_REPLAY] + _moment_after(c, s, t)] - _place(c, t)
+        return t + (ahead if ahead > 0 else ahead + c[lay.C_REPLAY_PERIOD])
+    return _first(s, t, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
+
+
 @compiled
 def _lose_lines(c: Ints, s: Ints, th: int, core: int, t: int) -> None:
     """Others take directory entries of the core's lines, which leave all caches: those of one burst, or of all that
     came while the core did nothing."""
     bursts = 1 + (t - s[th + lay.T_LOSS]) // c[lay.C_LOSS_INTERVAL_CYCLES]
-    share = min(bursts * c[lay.C_LOSS_SHARE], MOST_DRAWS * lay.LOSS_PARTS)
+    share, recorded = c[lay.C_LOSS_SHARE], c[lay.C_REPLAY_LOST]
+    if recorded:
+        share = s[c[lay.C_REPLAY] + 2 * c[lay.C_REPLAY_SHARED] + _place(c, t) * recorded // c[lay.C_REPLAY_PERIOD]]
+    share = min(bursts * share, MOST_DRAWS * lay.LOSS_PARTS)
     for level in range(2):
         v = lay.C_LEVEL + level * lay.L_WORDS
         ways = c[v + lay.L_WAYS]
@@ -84,17 +126,11 @@ def _pollute(c: Ints, s: Ints, core: int) -> None:
                 put(c, s, level, core, line, lay.OWNED, 0)
 
 
-@inlined
-def _first(s: Ints, t: int, mean: int) -> int:
-    """When what comes in such intervals comes first, NEVER where there is none."""
-    return t + random_exponential(s, mean) if mean else lay.NEVER
-
-
 @compiled
 def arm_noise(c: Ints, s: Ints, th: int) -> None:
     """Set a thread's first interrupt, co-runner and loss of lines."""
     t = s[th + lay.T_CLOCK]
     s[th + lay.T_INTERRUPT] = _first(s, t, c[lay.C_INTERRUPT_INTERVAL_CYCLES])
-    s[th + lay.T_CO_RUNNER] = _first(s, t, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
+    s[th + lay.T_CO_RUNNER] = _next_co_runner(c, s, t)
     s[th + lay.T_LOSS] = _first(s, t, c[lay.C_LOSS_INTERVAL_CYCLES])
     _note_next(s, th)

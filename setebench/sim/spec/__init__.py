@@ -64,8 +64,8 @@ class Noise(Table, frozen=True, kw_only=True):
     loss_interval_cycles: Annotated[Interval, says("mean cycles between bursts of private lines lost")] = 0.0
     loss_share: Annotated[float, between(0, 1, "fraction of the core's private lines that one burst takes")] = 0.01
     recorded: Annotated[
-        Literal["", "emerald-rapids-guest"],
-        says("a recording whose wandering pace and gaps the core's clock replays; cycles stay as they are"),
+        str,
+        words(0, 300, "a recording, or an .npz file: its pace, gaps, moments with a co-runner and lost lines come"),
     ] = ""
 
 

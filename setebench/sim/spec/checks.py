@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from setebench.errors import UsageError
 from setebench.sim import spec
 from setebench.sim.files.origins import Path
+from setebench.sim.recordings import recording
 from setebench.sim.spec.fields import kind_of
 from setebench.text import visible
 
@@ -53,8 +55,15 @@ def checked(data: dict[str, Any]) -> spec.Machine | Problem:
 
 def contradiction(machine: spec.Machine) -> Problem | None:
     """The first contradiction between the fields of a machine: what can't be simulated, or what no memory system is."""
-    every = itertools.chain.from_iterable(each(machine) for each in (_core, _levels, _tlbs, _prefetchers, _pmu))
+    every = itertools.chain.from_iterable(each(machine) for each in (_noise, _core, _levels, _tlbs, _prefetchers, _pmu))
     return next((Problem(name, message) for broken, name, message in every if broken), None)
+
+
+def _noise(machine: spec.Machine) -> Rules:
+    try:
+        recording(machine.noise.recorded)
+    except UsageError as error:
+        yield True, "noise.recorded", str(error)
 
 
 def _core(machine: spec.Machine) -> Rules:
@@ -62,7 +71,7 @@ def _core(machine: spec.Machine) -> Rules:
     yield 8 not in core.access_sizes, "core.access_sizes", "8 must be among them: latencies are those of 8-byte loads"
     yield 4096 not in memory.page_sizes, "memory.page_sizes", "4096 must be among them"
     held = noise.co_runner_entries * (core.threads_per_core if first.mshr_shared_by_smt else 1)
-    none_left = noise.co_runner_interval_cycles and 0 < first.mshr_entries <= held
+    none_left = (noise.co_runner_interval_cycles or noise.recorded) and 0 < first.mshr_entries <= held
     yield none_left, "noise.co_runner_entries", f"of {first.mshr_entries} mshr_entries {held} leave none"
     table, cores = machine.coherence.distance_cycles, core.cores
     uneven = table and [len(row) for row in table] != [cores] * cores
