@@ -48,7 +48,7 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     agree: float = 0.03  # part by which long chains may differ from the mixture of short ones, and still count
     most_blur: float = 0.1  # and longer by a bracket's jitter, which hides more, but by no more than this part
     least_spread: float = 0.025  # least half interval of what only single loads show, relative
-    paces: tuple[float, float] = (0.02, 0.98)  # of all sets in all rounds, between which the clock is said to have been
+    paces: tuple[float, float] = (0.05, 0.95)  # of all sets in all rounds, between which the clock is said to have been
     bias_cycles: float = 3.0  # of a bracket over a chain: its fences overlap with the last load, differently by core
 
 

@@ -31,10 +31,12 @@ LINE = Base("line")
 class NearParams:
     """Which lines are chased, and how often."""
 
-    lines_apart: int = 2  # of a page every second one is used: next lines that a prefetcher brings are not due
-    first: float = 0.125  # of the first level's end: its own working set
-    outgrows: float = 1.5  # times the end of the level before: half of its sets hold the lines, so it has few of them
-    inside: float = 0.5  # of the level's own end, at most: others take room
+    lines_apart: int = 4  # of a page every fourth one is used: next lines that a prefetcher brings are not due
+    first: float = 0.0625  # of the first level's end: its own working set
+    outgrows: float = (
+        0.75  # times the end of the level before: a quarter of its sets holds the lines, so it has few of them
+    )
+    inside: float = 0.2  # of the level's own end, at most: others take room
     steps: int = 256  # loads of a sample, as few as the bracket's bias allows: longer ones are disturbed more often
     samples: int = 96  # of a pass
     passes: tuple[int, int] = (6, 4)  # times, and passes at each: some are quiet

@@ -262,7 +262,8 @@ def levels(found: Mixture, params: LevelsParams) -> list[Level]:
     groups: list[list[int]] = []
     for number in np.flatnonzero(~memory).tolist():
         ratio = params.private if len(groups) < 3 else params.shared
-        near = groups and found.cycles[number] < ratio * found.cycles[groups[-1][-1]]
+        own = [each for each in groups[-1] if weights[:, each].max() >= params.seen] if groups else []
+        near = own and found.cycles[number] < ratio * found.cycles[own[-1]]
         if near or (groups and _early(raw, number, groups[-1]) > params.early * weights[:, number].max()):
             groups[-1].append(number)
         elif weights[:, number].max() >= params.seen:

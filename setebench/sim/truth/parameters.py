@@ -8,6 +8,7 @@ one, whatever its queue could hold, and level 2 never has more demand misses tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import permutations
 
 from setebench.results import Finding
 from setebench.sim import spec
@@ -57,11 +58,17 @@ def left_open(machine: spec.Machine) -> frozenset[str]:
     """Parameters that this machine has, but of which `truth` may not say how much: the bandwidth of its levels where
     prefetchers may add too much for a rate to be known, and with other widths and numbers of threads; and whether
     events count prefetched lines, where that depends on what was learned.
-    And what names say already, and whether threads share entries that they can't run out of."""
+    And what names say already, whether threads share entries that they can't run out of, and lines of other cores
+    beyond the pairs and states that are listed."""
     pools = {f"mshr.l{number}.shared_by_smt" for number in (1, 2) if machine.levels[number - 1].mshr_entries}
     shown = {finding.parameter for finding in _miss_queues(machine)}
     unseen = pools - shown if machine.core.threads_per_core > 1 else set()
-    return frozenset(bandwidth_parameters(machine)) | unjudged(machine) | events_left_open(machine) | unseen
+    pairs = {
+        f"latency.core_to_core.{reader}-{owner}.{state}"
+        for reader, owner in permutations(range(machine.core.cores), 2)
+        for state in ("modified", "exclusive", "shared")
+    } - {finding.parameter for finding in _core_to_core(machine)}
+    return frozenset(bandwidth_parameters(machine)) | unjudged(machine) | events_left_open(machine) | unseen | pairs
 
 
 def _clock(machine: spec.Machine, pace: Pace) -> Iterator[Finding]:
