@@ -194,9 +194,11 @@ class _Table:
         if pure.any():
             most = self._loads[pure].max()
             longest = pure & (self._loads == most)  # a lone window's chase, where the level holds one
-            found = low_of_samples(self.cycles[:, self._dearest(longest)], params.bias_cycles / most)
+            dearest = self._dearest(longest)
+            found = low_of_samples(self.cycles[:, dearest], params.bias_cycles / most)
             if name == "l1" or within[0] <= found.value <= within[1]:
-                return found
+                limit = min(self._limit(int(dearest[-1]), pure), within[1])
+                return found if limit <= found.high else Interval(limit, found.low, limit + found.high - found.value)
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
         return Interval(own, min(own * low, level.low), max(own * high, level.high))
@@ -210,6 +212,15 @@ class _Table:
         rises = np.flatnonzero(low[1:] > self.params.rises * low[:-1])
         stop = int(rises[0]) + 1 if len(rises) else len(low)
         return np.asarray(sizes[:stop][low[:stop] >= (1 - self.params.leaks) * low[stop - 1]])
+
+    def _limit(self, last: int, pure: NDArray[np.bool_]) -> float:
+        """Cycles of a load of larger and larger sets, if the part that nearer levels serve goes on shrinking as sizes
+        grow; 0 where it doesn't shrink from one size to the `last`: nearer levels then serve none."""
+        if not last or not pure[last - 1]:
+            return 0.0
+        around = slice(last - 1, last + 1)
+        (size, larger), (cost, more) = self.sizes[around], np.nanquantile(self.cycles[:, around], LATENCY, axis=0)
+        return float((larger * more - size * cost) / (larger - size)) if cost < (1 - self.params.leaks) * more else 0.0
 
     def _spread(self, level: Level) -> Interval:
         """What single loads that took about as long as this level and no other, of the sizes that it serves often, took

@@ -33,9 +33,7 @@ class NearParams:
 
     lines_apart: int = 4  # of a page every fourth one is used: next lines that a prefetcher brings are not due
     first: float = 0.0625  # of the first level's end: its own working set
-    outgrows: float = (
-        0.75  # times the end of the level before: a quarter of its sets holds the lines, so it has few of them
-    )
+    outgrows: float = 0.75  # times the end of the level before: in a quarter of its sets, so it has few of the lines
     inside: float = 0.2  # of the level's own end, at most: others take room
     steps: int = 256  # loads of a sample, as few as the bracket's bias allows: longer ones are disturbed more often
     samples: int = 96  # of a pass
