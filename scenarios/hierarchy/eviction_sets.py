@@ -72,7 +72,9 @@ def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> t
         victim, *rest = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
         lines = np.array(rest)
         if (found := evictions.find(int(victim), lines)) is not None:
-            return _counted(evictions, found, lines, params)
+            counted = _counted(evictions, found, lines, params)
+            if counted[0].congruent:  # what evicts no other line than the victim is not its set
+                return counted
     return EvictionRound(), None
 
 

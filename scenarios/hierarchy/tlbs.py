@@ -65,6 +65,7 @@ class TlbParams:
     seen: int = 2  # rounds that must show a step: others may be disturbed, and what disturbs has no plateaus
     last: int = 5  # numbers of pages that show what a translation costs at the end
     agree: float = 1.1  # ratio of rounds' steps up to which the same table was seen: what else runs takes entries
+    precise: float = 0.25  # half width of a penalty, relative, up to which it is a value
     blurred: float = 1.4  # the same of steps that are not sharp, as where a hypervisor's tables are walked, too
     large_bytes: int = 1 << 30  # of large pages at most; all of them get real memory
     memory: float = 0.125  # of the memory on offer
@@ -234,7 +235,8 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
             cycles = quantile_of_rounds([each[level] for each in costs], MIDDLE)  # a difference: both were disturbed
             yield _entries(entries, seen, level)
             cycles = cycles._replace(low=max(cycles.low, 0.0))
-            yield decide.measured(penalty, cycles, "cycles", METHOD, f"tlb_{name}")
+            miss = decide.measured(penalty, cycles, "cycles", METHOD, f"tlb_{name}")
+            yield decide.as_precise(miss, PARAMS.precise * cycles.value)
             continue
         reason = f"no step up to {reach} pages"
         end = float(
@@ -272,9 +274,11 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
     if not level or sharp:  # sets that fill unevenly, and those that replace at random, end late
         reason = f"half of the step has risen at {middle:.0f} pages, of {low:.0f} to {high:.0f}, and no table ends so"
         return decide.at_least(parameter, int(middle / PARAMS.latest), "entries", reason, METHOD)
-    blurred = f"{METHOD}; a quarter, half and three quarters up a step that is not sharp"
+    blurred = f"{METHOD}; a quarter, half and three quarters up a step that is not sharp; the next table as built"
     middle = float(np.quantile(halves, RATE))  # others take entries
-    return decide.measured(parameter, Interval(round(middle), low, max(high, middle)), "entries", blurred)
+    near = [odd << power for odd in (1, 3) for power in range(4, 14)]  # tables as they are built
+    value = min(near, key=lambda each: abs(np.log(each / middle)))
+    return decide.measured(parameter, Interval(value, min(low, value), max(high, value)), "entries", blurred)
 
 
 def _counted(seen: Seen) -> int | None:
