@@ -42,10 +42,6 @@ enum {
     SETEBENCH_EVENTS_ = 16,
     SETEBENCH_NAME_ = 96,
     SETEBENCH_ATTRIBUTES_ = 136,
-    SETEBENCH_UNKNOWN_ = 0, /* whether events are to be counted */
-    SETEBENCH_OFF_ = 1,
-    SETEBENCH_ON_ = 2,
-    SETEBENCH_BUSY_ = 3,          /* one thread finds out */
     SETEBENCH_NOTHING_READ_ = -1, /* the kernel gave no bytes: no counter was free */
     SETEBENCH_HIGH_ = 512         /* descriptors are moved above those that a program opens and closes in rows */
 };
@@ -89,8 +85,7 @@ struct setebench_thread_ {
     setebench_counts_ now;
 };
 
-SETEBENCH_ONE_ int setebench_state_;
-SETEBENCH_ONE_ struct setebench_head_ *setebench_file_;
+SETEBENCH_ONE_ struct setebench_head_ *setebench_file_; /* NULL where nothing is counted */
 SETEBENCH_ONE_ pthread_key_t setebench_key_;
 SETEBENCH_ONE_ __thread struct setebench_thread_ setebench_self_;
 
@@ -159,20 +154,14 @@ SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
     self->first = 0;
 }
 
-/* Find out whether events are to be counted: one thread does, others wait for it. */
-SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
+/* Find out whether events are to be counted, once: before main, or as a library with marks is loaded. */
+__attribute__((constructor)) SETEBENCH_FUNCTION_ void setebench_find_out_(void)
 {
     const char *path = getauxval(23 /* AT_SECURE */) ? NULL : getenv("SETEBENCH_REGIONS");
-    int state = SETEBENCH_UNKNOWN_, on;
+    struct setebench_head_ *head = path && !setebench_file_ ? setebench_map_(path) : NULL;
 
-    if (!__atomic_compare_exchange_n(&setebench_state_, &state, SETEBENCH_BUSY_, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        while (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) == SETEBENCH_BUSY_)
-            __asm__ volatile("pause");
-        return;
-    }
-    setebench_file_ = path ? setebench_map_(path) : NULL;
-    on = setebench_file_ && pthread_key_create(&setebench_key_, setebench_close_counters_) == 0;
-    __atomic_store_n(&setebench_state_, on ? SETEBENCH_ON_ : SETEBENCH_OFF_, __ATOMIC_RELEASE);
+    if (head && pthread_key_create(&setebench_key_, setebench_close_counters_) == 0)
+        setebench_file_ = head;
 }
 
 /* A thread's first mark, or that of a fork's child, whose descriptors count its parent. */
@@ -197,17 +186,11 @@ SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint
     pthread_setspecific(setebench_key_, self);
 }
 
-/* The calling thread's state, or NULL where nothing is counted. */
+/* The calling thread's state. */
 SETEBENCH_FUNCTION_ struct setebench_thread_ *setebench_thread_here_(void)
 {
-    int state = __atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE);
-    uint32_t process;
+    uint32_t process = (uint32_t)setebench_call3_(SYS_getpid, 0, 0, 0);
 
-    if (state == SETEBENCH_UNKNOWN_ || state == SETEBENCH_BUSY_)
-        setebench_find_out_();
-    if (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) != SETEBENCH_ON_)
-        return NULL;
-    process = (uint32_t)setebench_call3_(SYS_getpid, 0, 0, 0);
     if (setebench_self_.process != process)
         setebench_meet_(&setebench_self_, process);
     return &setebench_self_;
@@ -293,9 +276,9 @@ SETEBENCH_OUT_OF_LINE_ struct setebench_record_ *setebench_new_(struct setebench
 SETEBENCH_OUT_OF_LINE_ void setebench_begin_(const char *name)
 {
     struct setebench_thread_ *self = setebench_thread_here_();
-    struct setebench_record_ *record = self ? setebench_find_(self, name) : NULL;
+    struct setebench_record_ *record = setebench_find_(self, name);
 
-    if (self && !record)
+    if (!record)
         record = setebench_new_(self, name);
     if (record)
         setebench_enter_(self, record);
@@ -306,8 +289,6 @@ SETEBENCH_OUT_OF_LINE_ void setebench_end_(const char *name)
     struct setebench_thread_ *self = setebench_thread_here_();
     struct setebench_record_ *record;
 
-    if (!self)
-        return;
     setebench_read_all_(self); /* first: what follows is not the region's */
     record = setebench_find_(self, name);
     if (record && record->depth)
@@ -319,14 +300,14 @@ SETEBENCH_OUT_OF_LINE_ void setebench_end_(const char *name)
 /* From here to the end of the same name, on this thread, events are counted for region NAME. */
 SETEBENCH_FUNCTION_ inline void setebench_region_begin(const char *name)
 {
-    if (__builtin_expect(__atomic_load_n(&setebench_state_, __ATOMIC_RELAXED) != SETEBENCH_OFF_, 0))
+    if (__builtin_expect(setebench_file_ != NULL, 0))
         setebench_begin_(name);
 }
 
 /* Ends what the same thread began last under this name. */
 SETEBENCH_FUNCTION_ inline void setebench_region_end(const char *name)
 {
-    if (__builtin_expect(__atomic_load_n(&setebench_state_, __ATOMIC_RELAXED) != SETEBENCH_OFF_, 0))
+    if (__builtin_expect(setebench_file_ != NULL, 0))
         setebench_end_(name);
 }
 
