@@ -31,7 +31,7 @@
     PATCH   FIELD_OFFSET
     STEPS   "\load", "\transfer"
     .endm
-    ACCESS  "chase\size", "follow pointers by \size\()-byte loads\description", "\feature", TOUCH_LOAD, \size
+    ACCESS  "chase\size", "follow pointers by \size\()-byte loads\description", "\feature"
     .endm
 
     PLAIN   8, "", "", "mov rax,"
@@ -55,7 +55,7 @@
     dec     edx
     jnz     1b
     .endm
-    ACCESS  "chase8.\name", "follow pointers\description", "", TOUCH_LOAD, 8
+    ACCESS  "chase8.\name", "follow pointers\description", ""
     .endm
 
     WORKING free, ", with 24 multiplications a step that need nothing", imul rbx, rdx, 7

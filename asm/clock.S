@@ -32,14 +32,14 @@
     .endm
 
     .macro BRACKET name:req, description:req, feature, read:req
-    SNIPPET "start.\name", "\description", "\feature", TOUCH_CLOCK + TOUCH_FENCE
+    SNIPPET "start.\name", "\description", "\feature"
     TOUCH_SLOT
     \read
     KEEP_START
     lfence
     END_SNIPPET
 
-    SNIPPET "stop.\name", "\description", "\feature", TOUCH_CLOCK + TOUCH_FENCE
+    SNIPPET "stop.\name", "\description", "\feature"
     \read
     lfence
     KEEP_ELAPSED
@@ -56,7 +56,7 @@
 
 /* The bracket of Fang et al. 2014, 3.1: cpuid serialises fully; the multiplications need the timed load's value (rax),
  * so they cover the time that rdtscp's own serialisation takes. In a guest cpuid leaves for the hypervisor. */
-    SNIPPET "start.cpuid", "cpuid; rdtsc", "", TOUCH_CLOCK + TOUCH_FENCE
+    SNIPPET "start.cpuid", "cpuid; rdtsc", ""
     TOUCH_SLOT
     xor     eax, eax
     cpuid
@@ -64,7 +64,7 @@
     KEEP_START
     END_SNIPPET
 
-    SNIPPET "stop.cpuid", "dependent filler; rdtscp; cpuid", "rdtscp", TOUCH_CLOCK + TOUCH_FENCE
+    SNIPPET "stop.cpuid", "dependent filler; rdtscp; cpuid", "rdtscp"
     .rept   16
     imul    rax, rax
     .endr
@@ -76,7 +76,7 @@
 
 /* A random wait of r15's next entry plus one rounds. Its last branch is mispredicted, but the start that follows
  * fences, so that does not reach the interval. */
-    SNIPPET "dither", "random wait before a start", "", TOUCH_DRIVER
+    SNIPPET "dither", "random wait before a start", ""
     mov     eax, [r15]
     add     r15, 4
 1:  dec     eax

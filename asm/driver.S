@@ -8,7 +8,7 @@
  */
 #include "snippet.inc"
 
-    SNIPPET "driver.enter", "save registers, make the frame", "", TOUCH_DRIVER
+    SNIPPET "driver.enter", "save registers, make the frame", ""
     push    rbp
     push    rbx
     push    r12
@@ -38,26 +38,26 @@
     PATCH   FIELD_ROW
     not     \base
     .endm
-    ACCESS "driver.base", "fetch a base from the placement row", "", TOUCH_DRIVER
+    ACCESS "driver.base", "fetch a base from the placement row", ""
 
-    SNIPPET "driver.touch", "bring a line of the placement row near", "", TOUCH_DRIVER
+    SNIPPET "driver.touch", "bring a line of the placement row near", ""
     mov     rax, [r12 + OPERAND]
     PATCH   FIELD_ROW
     END_SNIPPET
 
 /* What the fetches above missed must not still be under way when the probe begins. */
-    SNIPPET "driver.begin", "separate a repetition from the one before", "", TOUCH_DRIVER
+    SNIPPET "driver.begin", "separate a repetition from the one before", ""
     lfence
     END_SNIPPET
 
-    SNIPPET "driver.result", "copy an interval's ticks to the result row", "", TOUCH_DRIVER
+    SNIPPET "driver.result", "copy an interval's ticks to the result row", ""
     mov     rax, [rsp + OPERAND]
     PATCH   FIELD_SLOT
     mov     [r13 + OPERAND], rax
     PATCH   FIELD_RESULT
     END_SNIPPET
 
-    SNIPPET "driver.next", "next repetition", "", TOUCH_DRIVER
+    SNIPPET "driver.next", "next repetition", ""
     add     r12, OPERAND
     PATCH   FIELD_ROW_SIZE
     add     r13, OPERAND
@@ -70,7 +70,7 @@
     PATCH   FIELD_TARGET
     END_SNIPPET
 
-    SNIPPET "driver.leave", "restore registers and return", "", TOUCH_DRIVER
+    SNIPPET "driver.leave", "restore registers and return", ""
     mov     rsp, [rsp + SLOT_SAVED_RSP]
     pop     r15
     pop     r14
@@ -82,59 +82,59 @@
     END_SNIPPET
 
 /* Upper halves left over from wide loads would slow every later SSE instruction of the process. */
-    SNIPPET "driver.vzeroupper", "leave the vector registers clean", "avx", TOUCH_DRIVER
+    SNIPPET "driver.vzeroupper", "leave the vector registers clean", "avx"
     vzeroupper
     END_SNIPPET
 
     .macro body base
     mov     rcx, \base
     .endm
-    ACCESS "address.base", "computed address: a base", "", TOUCH_DRIVER
+    ACCESS "address.base", "computed address: a base", ""
 
-    SNIPPET "address.row", "computed address: a base that has no register", "", TOUCH_DRIVER
+    SNIPPET "address.row", "computed address: a base that has no register", ""
     mov     rcx, [r12 + OPERAND]
     PATCH   FIELD_ROW
     not     rcx
     END_SNIPPET
 
-    SNIPPET "address.offset", "computed address: plus an offset", "", TOUCH_DRIVER
+    SNIPPET "address.offset", "computed address: plus an offset", ""
     add     rcx, OPERAND
     PATCH   FIELD_OFFSET
     END_SNIPPET
 
-    SNIPPET "address.advance", "computed address: plus the advance of the repeat", "", TOUCH_DRIVER
+    SNIPPET "address.advance", "computed address: plus the advance of the repeat", ""
     add     rcx, rbp
     END_SNIPPET
 
 /* `and` with zero is not known to cores as a way to make zero: the address still waits for the value. */
-    SNIPPET "depend.latest", "computed address: wait for the load just before", "", TOUCH_DRIVER
+    SNIPPET "depend.latest", "computed address: wait for the load just before", ""
     and     eax, 0
     add     rcx, rax
     END_SNIPPET
 
-    SNIPPET "depend.vector", "move a vector load's value to rax", "", TOUCH_DRIVER
+    SNIPPET "depend.vector", "move a vector load's value to rax", ""
     movq    rax, xmm0
     END_SNIPPET
 
     .irp    register, 8, 9, 10, 11, 12, 13, 14, 15
-    SNIPPET "depend.keep\register", "keep a load's value for a later address", "", TOUCH_DRIVER
+    SNIPPET "depend.keep\register", "keep a load's value for a later address", ""
     and     eax, 0
     movq    xmm\register, rax
     END_SNIPPET
 
-    SNIPPET "depend.use\register", "computed address: wait for a value kept earlier", "", TOUCH_DRIVER
+    SNIPPET "depend.use\register", "computed address: wait for a value kept earlier", ""
     movq    rax, xmm\register
     add     rcx, rax
     END_SNIPPET
     .endr
 
-    SNIPPET "repeat.begin", "set the rounds of a repeat", "", TOUCH_DRIVER
+    SNIPPET "repeat.begin", "set the rounds of a repeat", ""
     mov     r11d, OPERAND
     PATCH   FIELD_COUNT
     xor     ebp, ebp
     END_SNIPPET
 
-    SNIPPET "repeat.end", "advance, and go round again", "", TOUCH_DRIVER
+    SNIPPET "repeat.end", "advance, and go round again", ""
     add     rbp, OPERAND
     PATCH   FIELD_OFFSET
     dec     r11
@@ -143,19 +143,19 @@
     PATCH   FIELD_TARGET
     END_SNIPPET
 
-    SNIPPET "call", "run the access of a shared instruction address", "", TOUCH_DRIVER
+    SNIPPET "call", "run the access of a shared instruction address", ""
     .byte   0xe8
     .long   0
     PATCH   FIELD_TARGET
     END_SNIPPET
 
-    SNIPPET "return", "end of a shared access", "", TOUCH_DRIVER
+    SNIPPET "return", "end of a shared access", ""
     ret
     END_SNIPPET
 
 /* All threads count up one shared number; each knows at which count the next meeting is complete. The meeting's second
  * word is the number of threads. A thread that faults sets the count so high that nobody waits for it. */
-    SNIPPET "barrier", "wait until every thread has come here", "", TOUCH_DRIVER
+    SNIPPET "barrier", "wait until every thread has come here", ""
     mov     rdx, [rsp + SLOT_BARRIER]
     mov     rax, [rsp + SLOT_MEETING]
     add     rax, [rdx + 64]

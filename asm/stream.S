@@ -32,7 +32,7 @@
     .endm
 
     .macro STREAM_SNIPPET kernel:req, formula:req, feature, width:req, form
-    SNIPPET "stream.\kernel\().\width\form", "stream: \formula", "\feature", TOUCH_STREAM, \width
+    SNIPPET "stream.\kernel\().\width\form", "stream: \formula", "\feature"
     .endm
 
     .macro NEXT_ROUND bytes:req
@@ -107,7 +107,7 @@
 
 /* Prefetches of every line; the program gets no data, so there is one width. */
     .macro PREFETCH_SNIPPET name:req, instruction:req, feature, bytes:req, form
-    SNIPPET "stream.\name\form", "stream: \instruction of every line", "\feature", TOUCH_STREAM
+    SNIPPET "stream.\name\form", "stream: \instruction of every line", "\feature"
     BEGIN_STREAM
     .rept   \bytes / 64
     \instruction [ARRAY_A]

@@ -24,8 +24,6 @@ cdef extern from "engine.h":
         const char *feature
         const unsigned char *code
         int32_t code_bytes
-        int32_t touches
-        int32_t size
         int32_t base
         setebench_field fields[3]
 
@@ -83,13 +81,13 @@ cdef extern from *:
 
 
 def snippets():
-    """Every snippet as a dict: name, description, feature, touches, size, base, code (bytes), fields [(kind, end)]."""
+    """Every snippet as a dict: name, description, feature, base, code (bytes), fields [(kind, end)]."""
     cdef const setebench_snippet *s = __start_setebench_snippets
     found = []
     while s < __stop_setebench_snippets:
         found.append({
             "name": s.name.decode(), "description": s.description.decode(), "feature": s.feature.decode(),
-            "touches": s.touches, "size": s.size, "base": s.base, "code": (<const char *>s.code)[:s.code_bytes],
+            "base": s.base, "code": (<const char *>s.code)[:s.code_bytes],
             "fields": [(s.fields[i].kind, s.fields[i].end) for i in range(3) if s.fields[i].kind],
         })
         s += 1

@@ -29,8 +29,6 @@ struct setebench_snippet {
     const char *feature;
     const unsigned char *code;
     int32_t code_bytes;
-    int32_t touches;
-    int32_t size;
     int32_t base; /* which base register the variant uses, -1 for none */
     struct setebench_field fields[3];
 };
