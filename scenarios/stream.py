@@ -22,7 +22,7 @@ from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.results import Finding
 from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 from setebench.stats import decide
-from setebench.stats.bandwidth.rates import rate_of_rounds
+from setebench.stats.rounds import rate_of_rounds
 
 EVIDENCE = "stream"
 TABLE = {"copy": "Copy", "scale": "Scale", "add": "Add", "triad": "Triad"}

@@ -12,7 +12,7 @@ from setebench.experiments.streams.timed import Case, Stream
 from setebench.report.numbers import in_bytes
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
-from setebench.stats.bandwidth.rates import rate_of_rounds
+from setebench.stats.rounds import rate_of_rounds
 
 EVIDENCE = "bandwidth"
 

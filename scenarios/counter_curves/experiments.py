@@ -25,8 +25,8 @@ from setebench.machine import Region, SwitchesPrefetchers, run_on
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import BLOCK_BYTES, KERNELS, array_spacing, stream_bytes
 from setebench.scenario import Context
-from setebench.stats.bandwidth.saturation import Load, saturated
-from setebench.stats.bandwidth.saturation import Params as CurveParams
+from setebench.stats.saturation import Load, saturated
+from setebench.stats.saturation import Params as CurveParams
 
 READER_ROLES = ("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any")
 MEMORY_ROLES = ("mem_read", "offcore_mem_read", "home_read", "mem_write", "home_write")

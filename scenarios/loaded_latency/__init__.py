@@ -21,11 +21,10 @@ from setebench.report.plots.rates import loaded_latency_figure
 from setebench.results import Finding
 from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 from setebench.stats import decide
-from setebench.stats.bandwidth.rates import rate_of_rounds
-from setebench.stats.bandwidth.saturation import Load, knee_bandwidth, saturated
-from setebench.stats.bandwidth.saturation import Params as CurveParams
 from setebench.stats.estimate import Interval
-from setebench.stats.rounds import MIDDLE, quantile_of_rounds
+from setebench.stats.rounds import MIDDLE, quantile_of_rounds, rate_of_rounds
+from setebench.stats.saturation import Load, knee_bandwidth, saturated
+from setebench.stats.saturation import Params as CurveParams
 
 from .chase import PARAMS, LoadedChase, Reading, Step
 

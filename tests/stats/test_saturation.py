@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from setebench.stats.bandwidth.saturation import Load, Params, knee_bandwidth, saturated
+from setebench.stats.saturation import Load, Params, knee_bandwidth, saturated
 
 IDLE, PARAMS = 100.0, Params()
 

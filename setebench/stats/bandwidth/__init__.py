@@ -1,1 +1,0 @@
-"""What rates of many accesses say: what rounds reached, and whether a memory was saturated."""
