@@ -217,7 +217,7 @@ def _best(role: str, rows: Sequence[Row], evidence: Evidence) -> tuple[str, tupl
     errors = {name: _errors(name, rows, evidence) for name in predicted}
     found = likeliest(observed, errors, predicted, evidence.params.even_odds)
     chosen = role if role in found else next(iter(found))
-    return chosen, tuple(name for name in found if name != chosen), found[chosen].fits >= evidence.params.least_fit
+    return chosen, tuple(name for name in found if name != chosen), found[chosen] >= evidence.params.least_fit
 
 
 def _errors(name: str, rows: Sequence[Row], evidence: Evidence) -> Numbers:

@@ -26,7 +26,7 @@ from setebench.stats import decide
 from setebench.stats.estimate import Interval
 from setebench.stats.pairs import Numbers
 from setebench.stats.rounds import LATENCY, MIDDLE, RATE, quantile_of_rounds
-from setebench.stats.steps import Step, StepParams, entries_of, oddness, steps
+from setebench.stats.steps import STEPS, Step, entries_of, oddness, steps
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
 """Bytes of x86-64's pages that systems use for data (AMD64 Architecture Programmer's Manual 2, 5.3)."""
@@ -72,7 +72,7 @@ class TlbParams:
 
 
 PARAMS = TlbParams()
-CHASE, LONG, STEPS = ChaseParams(samples=16), ChaseParams(samples=12), StepParams()
+CHASE, LONG = ChaseParams(samples=16), ChaseParams(samples=12)
 
 
 class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
 
     def levels(self) -> tuple[Step | None, Step | None]:
         """The steps of the first and of the second TLB, where they are seen."""
-        first, second, *_ = [*steps(self.pages, self.cycles, STEPS), None, None]
+        first, second, *_ = [*steps(self.pages, self.cycles), None, None]
         late = first is not None and first.risen[0] > PARAMS.most_first  # no first TLB is as large: its step was missed
         return (None, first) if late else (first, second)
 
@@ -264,7 +264,7 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
         reason = f"rounds saw half of the step at {halves.min():.0f} to {halves.max():.0f} pages: others take entries"
         bound = counted or int(np.quantile(begins, LATENCY) / PARAMS.early)
         return decide.within(decide.at_least(parameter, bound, "entries", reason, METHOD), bound, float(ends.max()))
-    entries, sure = entries_of((low, middle, high), float(np.std(np.log(halves))), STEPS)
+    entries, sure = entries_of((low, middle, high), float(np.std(np.log(halves))))
     # a table that replaces at random loses some entries from the count on, and its step is no sharp one of more
     sharp_one = sharp and (counted is None or entries <= PARAMS.agree * counted)
     if sharp_one and sure >= STEPS.sure and oddness(np.array([entries]))[0] <= PARAMS.most_odd:

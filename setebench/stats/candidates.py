@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -19,30 +18,19 @@ from scipy import special
 Numbers = NDArray[np.float64]
 
 
-class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate's fit: the logarithm of its likelihood but for a constant, and the chance that a true candidate
-    leaves as much unexplained (`fits`)."""
-
-    likelihood: float
-    fits: float
-
-
-def fit(observed: Numbers, errors: Numbers, predicted: Numbers) -> Fit:
-    """At the best scale of one candidate; shapes (n,), errors > 0."""
-    weights = 1.0 / errors**2
-    power = float(weights @ predicted**2)
-    scale = float(weights @ (predicted * observed)) / power if power > 0 else 0.0
-    squares = float(weights @ (observed - scale * predicted) ** 2)
-    likelihood = float(-0.5 * squares - np.log(errors).sum())
-    return Fit(likelihood=likelihood, fits=float(special.chdtrc(max(len(observed) - 1, 1), squares)))
-
-
 def likeliest(
     observed: Numbers, errors: Mapping[str, Numbers], candidates: Mapping[str, Numbers], ratio: float
-) -> dict[str, Fit]:
-    """Fit the observed amounts, shape (n,), by each candidate's prediction and errors (by name, shape (n,)). Return the
-    most likely one, first, and all that are at least 1 / `ratio` as likely. Needs one candidate."""
-    fits = {name: fit(observed, errors[name], predicted) for name, predicted in candidates.items()}
-    best = max(fits, key=lambda name: fits[name].likelihood)
-    least = fits[best].likelihood - np.log(ratio)
-    return {best: fits[best]} | {name: each for name, each in fits.items() if each.likelihood >= least}
+) -> dict[str, float]:
+    """Fit the observed amounts, shape (n,), by each candidate's prediction and errors > 0 (by name, shape (n,)) at its
+    best scale. Return the most likely one, first, and all that are at least 1 / `ratio` as likely, with the chance that
+    a true candidate leaves as much unexplained. Needs one candidate."""
+    likelihood, fits = dict[str, float](), dict[str, float]()
+    for name, predicted in candidates.items():
+        weights = 1.0 / errors[name] ** 2
+        power = float(weights @ predicted**2)
+        scale = float(weights @ (predicted * observed)) / power if power > 0 else 0.0
+        squares = float(weights @ (observed - scale * predicted) ** 2)
+        likelihood[name] = float(-0.5 * squares - np.log(errors[name]).sum())  # its logarithm, but for a constant
+        fits[name] = float(special.chdtrc(max(len(observed) - 1, 1), squares))
+    best = max(likelihood, key=lambda name: likelihood[name])
+    return {name: fits[name] for name in (best, *fits) if likelihood[name] >= likelihood[best] - np.log(ratio)}

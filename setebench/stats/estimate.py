@@ -81,9 +81,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 def over_epochs(values: ArrayLike) -> Estimate:
     """The mean of epoch means, shape (epochs,), finite; NaN with infinite width where there is none."""
     means = np.asarray(values, dtype=np.float64)
-    if not len(means):
-        return Estimate(value=math.nan, error=math.inf, degrees=0)
-    if len(means) == 1:
-        return Estimate(value=float(means[0]), error=math.inf, degrees=0)
+    if len(means) < 2:
+        return Estimate(value=float(means[0]) if len(means) else math.nan, error=math.inf, degrees=0)
     error = float(means.std(ddof=1)) / math.sqrt(len(means))
     return Estimate(value=float(means.mean()), error=error, degrees=len(means) - 1)

@@ -37,13 +37,12 @@ class JumpParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Jump:
-    """Behind `last` requests time jumps by `height`; it may lie between `low` and `high`. None where it never does up
+    """Behind `last` requests time jumps; it may lie between `low` and `high`. None where it never does up
     to `most`. `times` is the least time of each number. Where votes disagree it is not `certain`."""
 
     last: int | None
     low: int = 0
     high: int = 0
-    height: float = 0.0
     certain: bool = False
     most: int = 0
     times: dict[int, float]
@@ -57,7 +56,6 @@ class Search:
         self._first, self._most = between
         self._times: dict[int, list[float]] = {}
         self._votes: list[int] = []
-        self._heights: list[float] = []
         self._place: int | None = None
         if near is None or not self._voted(min(max(near, self._first), self._most)):
             self._go_up(self._first)
@@ -82,7 +80,6 @@ class Search:
             last=last,
             low=min(likely or votes),
             high=last,
-            height=float(np.median(self._heights)),
             certain=bool(likely) and beyond <= self.params.beyond * votes[last],
             most=most,
             times=times,
@@ -123,7 +120,7 @@ class Search:
 
     def _voted(self, place: int) -> bool:
         """Whether an epoch of votes around a place finds a jump; else what it said is forgotten."""
-        self._votes, self._heights, self._place = [], [], None
+        self._votes, self._place = [], None
         if 2 * self._vote(place) < self.params.rounds:
             return False
         self._place = max(self._votes, key=self._votes.count)
@@ -147,6 +144,5 @@ class Search:
             at = int(np.argmax(rises >= self.params.first * rises.max()))
             if at or low == self._first:
                 self._votes.append(low + at)
-                self._heights.append(float(rises[at]))
                 seen += 1
         return seen

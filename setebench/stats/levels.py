@@ -62,11 +62,12 @@ class Clock(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """`cycles` of the components, ascending, shape (components,), and the part that each serves of every working set,
-    the flushed lines last: shape (sizes + 1, components)."""
+    """`cycles` of the components, shape (components,), the part that each serves of every working set, the flushed
+    lines last: shape (sizes + 1, components), and the logarithm of the likelihood per chain of each set."""
 
     cycles: Numbers
     weights: Numbers
+    likelihood: Numbers
 
 
 class Level(NamedTuple):
@@ -147,7 +148,7 @@ class _Readings:
             found.append((np.bincount(where, ordered) / times, np.full(len(times), number), times))
         return _Group(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
-    def fit(self, begin: _Fitted, turns: int, free: NDArray[np.bool_] | None = None) -> _Fitted:
+    def fit(self, begin: Mixture, turns: int, free: NDArray[np.bool_] | None = None) -> Mixture:
         """Weights after so many turns from those of `begin`; latencies stay but for those that are `free`."""
         cycles, weights = begin.cycles, begin.weights
         ways = self._ways(cycles)
@@ -170,7 +171,7 @@ class _Readings:
                 cycles = cycles.copy()
                 cycles[free] = np.linalg.solve(matrix[np.ix_(free, free)], right[free])
                 ways = self._ways(cycles)
-        return _Fitted(cycles, weights, likelihood / self.total)
+        return Mixture(cycles, weights, likelihood / self.total)
 
     def _ways(self, cycles: Numbers) -> dict[int, tuple[Numbers, Numbers, Numbers, Numbers, Numbers]]:
         """By the length of chains: in which ways their loads fall on components, how many each has, shape (ways,
@@ -190,44 +191,32 @@ class _Readings:
 
 def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, params: LevelsParams) -> Mixture:
     """Of working sets, the smallest first, and of flushed lines, which are the last; `begin` are latencies that are
-    likely there, the first cache's among them."""
+    likely there, the first cache's among them. Components ascend."""
     cycles = np.array(sorted(begin))
     private = float(params.near * cycles[1]) if len(cycles) > 2 else np.inf
     readings = _Readings(sources, clock, private, params)
     even = np.full((len(sources), len(cycles)), 1 / len(cycles))
-    found = readings.fit(_Fitted(cycles, even, np.zeros(len(sources))), params.turns)
+    found = readings.fit(Mixture(cycles, even, np.zeros(len(sources))), params.turns)
     while len(found.cycles) < params.most and (more := _added(readings, found)) is not None:
         found = more
     # long chains state the latency of a cache of the core's own; further out they bring lines nearer
     free = (found.cycles > private) | ~np.isin(found.cycles, cycles)
     found = readings.fit(found, params.turns, free)
     order = np.argsort(found.cycles)
-    return Mixture(found.cycles[order], found.weights[:, order])
+    return Mixture(found.cycles[order], found.weights[:, order], found.likelihood)
 
 
-class _Fitted(NamedTuple):
-    """Components, their weights, and the logarithm of the likelihood per chain of each source."""
-
-    cycles: Numbers
-    weights: Numbers
-    likelihood: Numbers
-
-    def and_one(self, cycles: float, share: float) -> _Fitted:
-        """With another component, which is last, of such a weight."""
-        weights = np.column_stack([(1 - share) * self.weights, np.full(len(self.weights), share)])
-        return _Fitted(np.append(self.cycles, cycles), weights, self.likelihood)
-
-
-def _added(readings: _Readings, found: _Fitted) -> _Fitted | None:
+def _added(readings: _Readings, found: Mixture) -> Mixture | None:
     """With the further component that explains most of some size, by a clear gain; None where there is none."""
     params = readings.params
 
-    def worth(tried: _Fitted) -> float:
+    def worth(tried: Mixture) -> float:
         gain = tried.likelihood - found.likelihood
         return float(np.where(gain >= params.gain, gain * tried.weights[:, -1], 0.0).max())
 
-    def with_one(cycles: float) -> _Fitted:
-        return readings.fit(found.and_one(cycles, params.share), params.trial)
+    def with_one(cycles: float) -> Mixture:
+        weights = np.pad((1 - params.share) * found.weights, ((0, 0), (0, 1)), constant_values=params.share)
+        return readings.fit(Mixture(np.append(found.cycles, cycles), weights, found.likelihood), params.trial)
 
     tried = [with_one(each) for each in _untried(readings, found.cycles)]
     best = max(tried, key=worth, default=found)

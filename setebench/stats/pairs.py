@@ -24,6 +24,9 @@ class PairsParams(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 8  # samples whose references must agree; fewer say nothing of their location
 
 
+PARAMS = PairsParams()
+
+
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
     """What one run of a paired probe gave: `ticks`, shape (samples, intervals); the clock's step in ticks; the core
     cycles of a reference; and how many accesses the longest question makes (1 where none does)."""
@@ -75,41 +78,42 @@ def undisturbed(paired: Paired, params: PairsParams) -> NDArray[np.bool_]:
     return kept
 
 
-def cycles(paired: Paired, question: int = 0, params: PairsParams | None = None) -> Numbers:
+def _selected(paired: Paired, question: int, params: PairsParams) -> tuple[Numbers, Numbers]:
+    """Ticks of a question, and of both references together, in the undisturbed samples, without what brackets add."""
+    kept, bracket = undisturbed(paired, params), bracket_ticks(paired)
+    first, last, body = (paired.ticks[kept, number] - bracket for number in (0, -1, 2 + question))
+    return body, first + last
+
+
+def cycles(paired: Paired, question: int = 0) -> Numbers:
     """Core cycles of a question in each undisturbed sample, shape (kept samples,): unbiased in the mean, but on a
     coarse clock each of them is off by up to a step."""
-    kept, bracket = undisturbed(paired, params or PairsParams()), bracket_ticks(paired)
-    first, last, body = (paired.ticks[kept, number] - bracket for number in (0, -1, 2 + question))
-    return np.asarray(2 * paired.reference_cycles * body / (first + last))
+    body, references = _selected(paired, question, PARAMS)
+    return np.asarray(2 * paired.reference_cycles * body / references)
 
 
-def located(paired: Paired, question: int = 0, params: PairsParams | None = None) -> float:
+def located(paired: Paired, question: int = 0) -> float:
     """Core cycles of a question: the interquartile mean of the samples' ratios or, where the question lasts too few
     clock steps for that, the sum of questions over the sum of references. NaN of too few undisturbed samples."""
-    params = params or PairsParams()
-    kept = undisturbed(paired, params)
-    if kept.sum() < params.least:
+    body, references = _selected(paired, question, PARAMS)
+    if len(body) < PARAMS.least:
         return float("nan")
-    body = paired.ticks[kept, 2 + question] - bracket_ticks(paired)
-    if np.median(body) >= params.coarse_steps * paired.step_ticks:
-        return interquartile_mean(cycles(paired, question, params))
-    first, last = (paired.ticks[kept, number] - bracket_ticks(paired) for number in (0, -1))
-    return float(2 * paired.reference_cycles * body.sum() / (first + last).sum())
+    if np.median(body) >= PARAMS.coarse_steps * paired.step_ticks:
+        return interquartile_mean(2 * paired.reference_cycles * body / references)
+    return float(2 * paired.reference_cycles * body.sum() / references.sum())
 
 
-def ticks(paired: Paired, question: int = 0, params: PairsParams | None = None) -> float:
+def ticks(paired: Paired, question: int = 0, params: PairsParams = PARAMS) -> float:
     """Ticks of a question that the core's clock does not drive (memory, a shared cache, other cores): interquartile
     mean of undisturbed samples, or their mean where they last few clock steps. NaN of too few."""
-    params = params or PairsParams()
-    body = paired.ticks[undisturbed(paired, params), 2 + question] - bracket_ticks(paired)
+    body, _ = _selected(paired, question, params)
     if len(body) < params.least:
         return float("nan")
     few = np.median(body) < params.coarse_steps * paired.step_ticks
     return float(body.mean()) if few else interquartile_mean(body)
 
 
-def cycles_per_tick(paired: Paired, params: PairsParams | None = None) -> float:
+def cycles_per_tick(paired: Paired) -> float:
     """The core's pace in the undisturbed samples, cycles per tick: for display, never to convert another sample."""
-    kept = undisturbed(paired, params or PairsParams())
-    both = paired.ticks[kept][:, (0, -1)].mean(axis=1) - bracket_ticks(paired)
-    return float(paired.reference_cycles / np.median(both)) if kept.any() else float("nan")
+    _, references = _selected(paired, 0, PARAMS)
+    return float(2 * paired.reference_cycles / np.median(references)) if len(references) else float("nan")

@@ -31,6 +31,9 @@ class PlateausParams(msgspec.Struct, frozen=True, kw_only=True):
     disturbed_cycles: float = 0.2  # as much is left to noise where costs are a few cycles
 
 
+PARAMS = PlateausParams()
+
+
 class Plateau(NamedTuple):
     """Sizes number `first` to `last` (of all that were given) cost about `cycles`."""
 
@@ -39,53 +42,40 @@ class Plateau(NamedTuple):
     cycles: float
 
 
-class _Flat(NamedTuple):
-    """A candidate: first and last number, logarithm of the cost, and its misfit."""
-
-    first: int
-    last: int
-    log: float
-    misfit: float
-
-
-def plateaus(sizes: Numbers, cycles: Numbers, params: PlateausParams | None = None) -> list[Plateau]:
-    """All plateaus of costs of shape (rounds, sizes), NaN where a round has none, over ascending sizes (n,)."""
-    params = params or PlateausParams()
+def plateaus(sizes: Numbers, cycles: Numbers) -> list[Plateau]:
+    """All plateaus of costs of shape (rounds, sizes), NaN where a round has none, over ascending sizes (n,): those that
+    ascend and leave the least to rises."""
     known = np.flatnonzero(np.isfinite(cycles).any(axis=0))
     low = np.nanquantile(cycles[:, known], LATENCY, axis=0)
     ahead = np.minimum.accumulate(low[::-1])[::-1]
-    kept = low <= params.disturbed * ahead + params.disturbed_cycles
+    kept = low <= PARAMS.disturbed * ahead + PARAMS.disturbed_cycles
     numbers = known[kept]
-    flats = _flats(np.log2(sizes[numbers]), np.log(np.maximum(cycles[:, numbers], 0.1)), params)
-    return [Plateau(int(numbers[one.first]), int(numbers[one.last]), float(np.exp(one.log))) for one in flats]
-
-
-def _flats(octaves: Numbers, logs: Numbers, params: PlateausParams) -> list[_Flat]:
-    """The ascending candidates that leave the least to rises; `logs` are costs of shape (rounds, sizes)."""
-    candidates = _candidates(octaves, logs, params)
-    best: list[tuple[float, list[_Flat]]] = []
-    for one in candidates:
+    candidates = _candidates(np.log2(sizes[numbers]), np.log(np.maximum(cycles[:, numbers], 0.1)))
+    best: list[tuple[float, list[Plateau]]] = []
+    for one, misfit in candidates:
         before = [
-            (cost + params.unlike * (one.first - chain[-1].last - 1), chain)
+            (cost + PARAMS.unlike * (one.first - chain[-1].last - 1), chain)
             for cost, chain in best
-            if chain[-1].last < one.first and one.log - chain[-1].log >= np.log(params.apart)
+            if chain[-1].last < one.first and one.cycles >= PARAMS.apart * chain[-1].cycles
         ]
-        cost, chain = min([(params.unlike * one.first, []), *before], key=lambda each: each[0])
-        best.append((cost + one.misfit + params.unlike, [*chain, one]))
-    ends = ((cost + params.unlike * (len(octaves) - 1 - chain[-1].last), chain) for cost, chain in best)
-    return min(ends, key=lambda each: each[0], default=(0.0, []))[1]
+        cost, chain = min([(PARAMS.unlike * one.first, []), *before], key=lambda each: each[0])
+        best.append((cost + misfit + PARAMS.unlike, [*chain, one]))
+    ends = ((cost + PARAMS.unlike * (len(numbers) - 1 - chain[-1].last), chain) for cost, chain in best)
+    found = min(ends, key=lambda each: each[0], default=(0.0, []))[1]
+    return [Plateau(int(numbers[first]), int(numbers[last]), cost) for first, last, cost in found]
 
 
-def _candidates(octaves: Numbers, logs: Numbers, params: PlateausParams) -> list[_Flat]:
-    """All runs of sizes that are wide enough, alike, and seen by enough rounds; by their last size."""
+def _candidates(octaves: Numbers, logs: Numbers) -> list[tuple[Plateau, float]]:
+    """All runs of sizes that are wide enough, alike, and seen by enough rounds, with their misfits; by their last size.
+    `logs` are costs of shape (rounds, sizes)."""
     low, found = np.nanquantile(logs, LATENCY, axis=0), []
     for last in range(len(octaves)):
         for first in range(last):
-            if octaves[last] - octaves[first] < params.octaves:
+            if octaves[last] - octaves[first] < PARAMS.octaves:
                 continue
             log = float(np.median(low[first : last + 1]))
-            misfits = ((low[first : last + 1] - log) / params.alike) ** 2
-            near = np.abs(logs[:, first : last + 1] - log) < params.near
-            if misfits.mean() <= params.unlike and near.mean() >= params.agree and near[:, (0, -1)].any(axis=0).all():
-                found.append(_Flat(first, last, log, float(misfits.sum())))
+            misfits = ((low[first : last + 1] - log) / PARAMS.alike) ** 2
+            near = np.abs(logs[:, first : last + 1] - log) < PARAMS.near
+            if misfits.mean() <= PARAMS.unlike and near.mean() >= PARAMS.agree and near[:, (0, -1)].any(axis=0).all():
+                found.append((Plateau(first, last, float(np.exp(log))), float(misfits.sum())))
     return found

@@ -33,6 +33,8 @@ class StepParams(msgspec.Struct, frozen=True, kw_only=True):
     sure: float = 0.95  # probability from which a number of entries is said to be known
 
 
+STEPS = StepParams()
+
 Risen = tuple[float, float, float]
 """Numbers of lines or pages at which a quarter, a half and three quarters of a step have risen."""
 
@@ -45,25 +47,25 @@ class Step(NamedTuple):
     risen: Risen
 
 
-def plateau(numbers: Numbers, cost: Numbers, before: float, params: StepParams) -> slice | None:
+def plateau(numbers: Numbers, cost: Numbers, before: float) -> slice | None:
     """The next plateau above one of cost `before`: the first range of numbers, with ends at a ratio of `length` at
     least, on which costs are flat and lie a step higher. None where there is none."""
-    for begin in np.flatnonzero(cost > before + max(params.least_cycles, params.apart * before)):
-        end = int(np.searchsorted(numbers, params.length * numbers[begin]))
+    for begin in np.flatnonzero(cost > before + max(STEPS.least_cycles, STEPS.apart * before)):
+        end = int(np.searchsorted(numbers, STEPS.length * numbers[begin]))
         if end >= len(numbers):
             return None
         part = cost[begin : end + 1]
         middle = float(np.median(part))
-        if np.ptp(part) <= (room := params.flat_cycles + params.flat * (middle - before)):
+        if np.ptp(part) <= (room := STEPS.flat_cycles + STEPS.flat * (middle - before)):
             off = np.abs(cost[end + 1 :] - middle) > room
             return slice(int(begin), end + 1 + (int(np.argmax(off)) if off.any() else len(off)))
     return None
 
 
-def steps(numbers: Numbers, cost: Numbers, params: StepParams | None = None) -> list[Step]:
+def steps(numbers: Numbers, cost: Numbers) -> list[Step]:
     """All steps of costs, shape (n,), over ascending numbers, each between two plateaus; the first costs nothing."""
-    params, before, found = params or StepParams(), 0.0, list[Step]()
-    while (part := plateau(numbers, cost, before, params)) is not None:
+    before, found = 0.0, list[Step]()
+    while (part := plateau(numbers, cost, before)) is not None:
         behind = float(np.median(cost[part]))
         rise = numbers[: part.stop], cost[: part.stop]
         risen = [_reached(*rise, before + share * (behind - before)) for share in PARTS]
@@ -88,16 +90,15 @@ def oddness(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def entries_of(risen: Risen, spread: float = 0.0, params: StepParams | None = None) -> tuple[int, float]:
+def entries_of(risen: Risen, spread: float = 0.0) -> tuple[int, float]:
     """The number of entries of the table whose step has risen so, if pages fill its sets evenly, and its probability
     among all tables of up to `most_ways` ways and a power of two of sets, or of one set; odd multiples are less common,
     as 1 over the multiple. Rounds saw it with so much relative `spread`."""
-    params = params or StepParams()
-    ways, sets = np.meshgrid(np.arange(1, params.most_ways + 1), 2 ** np.arange(17), indexing="ij")
-    single = np.arange(max(2, int(risen[0]) - 4), min(int(risen[2]) + 5, params.most_single))  # one set of so many ways
+    ways, sets = np.meshgrid(np.arange(1, STEPS.most_ways + 1), 2 ** np.arange(17), indexing="ij")
+    single = np.arange(max(2, int(risen[0]) - 4), min(int(risen[2]) + 5, STEPS.most_single))  # one set of so many ways
     numbers = np.concatenate([(ways * sets).ravel(), single])
     rises = numbers[:, None] + PARTS * np.concatenate([sets.ravel(), np.ones_like(single)])[:, None]
-    weights = ((np.log(np.array(risen)) - np.log(rises)) ** 2).sum(axis=1) / max(params.error, spread) ** 2 / 2
+    weights = ((np.log(np.array(risen)) - np.log(rises)) ** 2).sum(axis=1) / max(STEPS.error, spread) ** 2 / 2
     likely = np.exp(weights.min() - weights) / oddness(numbers)
     total, where = np.unique(numbers, return_inverse=True)
     posterior = np.bincount(where, likely) / likely.sum()

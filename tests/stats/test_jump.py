@@ -29,7 +29,6 @@ def searched(entries: int, seed: int, noise: float = 0.04, near: int | None = No
 def test_the_last_number_before_the_jump_is_found(entries: int, noise: float) -> None:
     found = [searched(entries, seed, noise) for seed in range(8)]
     assert sum(each.certain and each.last == entries for each in found) >= 7
-    assert all(0.2 < each.height < 1.5 for each in found if each.certain)
 
 
 @pytest.mark.parametrize("near", [3, 9, 10, 11, 14])

@@ -17,14 +17,12 @@ Codes = NDArray[np.int64]
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """For every node (`present`: their numbers) the answer that most of its runs give, how many of its runs give it
-    (`agreeing`) of how many; the answer of most nodes (`usual`), how often a run disagrees with its node (`stray`, an
-    upper estimate), and how probable each node's answer is if it were the usual one (`p`)."""
+    """For every node (`present`: their numbers) the answer that most of its runs give; the answer of most
+    nodes (`usual`), how often a run disagrees with its node (`stray`, an upper estimate), and how probable each node's
+    answer is if it were the usual one (`p`)."""
 
     present: Codes
     answer: Codes
-    agreeing: Codes
-    runs: Codes
     usual: int
     stray: float
     p: Numbers
@@ -45,4 +43,4 @@ def answers(node: NDArray[np.integer], code: NDArray[np.integer], nodes: int) ->
     stray = (strays + 1) / (repeats + 2)
     p = np.where(answer == usual, 1.0, stats.binom.sf(agreeing - 1, runs, stray))
     p = np.where(2 * agreeing > runs, p, 1.0)  # no majority: the node has no answer that could differ
-    return Answers(present=present, answer=answer, agreeing=agreeing, runs=runs, usual=usual, stray=stray, p=p)
+    return Answers(present=present, answer=answer, usual=usual, stray=stray, p=p)

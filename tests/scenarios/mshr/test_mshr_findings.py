@@ -19,7 +19,7 @@ PARAMS = Params()
 def jump(last: int | None, *, low: int | None = None, certain: bool = True, most: int = 64) -> Jump:
     """Time jumps by a unit behind `last` requests, in all rounds or not."""
     times = {number: float(last is not None and number > last) for number in range(1, most)}
-    return Jump(last=last, low=low or last or 0, high=last or 0, height=1.0, certain=certain, most=most, times=times)
+    return Jump(last=last, low=low or last or 0, high=last or 0, certain=certain, most=most, times=times)
 
 
 def hint(name: str, level: str, last: int | None, there: int | None = None) -> Prefetching:
