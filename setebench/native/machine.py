@@ -40,8 +40,8 @@ _UNCALIBRATED_DITHER_CYCLES = 256.0
 class NativeMachine(NativeCounters):
     """A `Machine` on the CPU under our feet.
 
-    The thread that opens it stays pinned to its CPU until `close`; other threads are pinned while they run a probe.
-    Until then no other process measures (`host.lock`)."""
+    The thread that opens it stays pinned to its CPU until it, or another one of that thread, is closed; every thread is
+    pinned while it runs a probe. Until then no other process measures (`host.lock`)."""
 
     def __init__(self, cpu: int | None = None, msr: bool = False) -> None:
         """Find out what this CPU offers and which clock bracket serves best (about 50 ms). With `msr` its

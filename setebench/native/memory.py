@@ -36,7 +36,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NativeRegion(Region):
-    """A mapping of this process. `locked`: whether the kernel keeps it in memory, `granted` how its pages came."""
+    """A mapping of this process. `granted` says how its pages came."""
 
     def __init__(self, memory: mmap.mmap, size: int, page_size: int, granted: Granted) -> None:
         whole = np.frombuffer(memory, dtype=np.uint8)
@@ -44,15 +44,12 @@ class NativeRegion(Region):
         super().__init__(whole.ctypes.data + skip, size, page_size)
         self._bytes: NDArray[np.uint8] | None = whole[skip : skip + size]
         self.granted = granted
-        self.locked = False
 
     def touch(self) -> None:
-        """Write to every page, so that each has memory of its own (a page only read may be the shared zero page)."""
+        """Write to every page, so that each has memory of its own (a page only read may be the shared zero page), and
+        keep the pages there as far as this process has the right to."""
         self._own()[::SMALL_PAGE] = 0
-
-    def lock(self) -> None:
-        """Keep the pages in memory; without the right to do so `locked` stays False."""
-        self.locked = _libc.mlock(ctypes.c_void_p(self.address), ctypes.c_size_t(self.size)) == 0
+        _libc.mlock(ctypes.c_void_p(self.address), ctypes.c_size_t(self.size))
 
     def link(self, addresses: NDArray[np.int64]) -> None:
         """Write the address of the next line into each line, of the first into the last."""
@@ -107,7 +104,6 @@ def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:
     region = _small_region(size) if page_size == SMALL_PAGE else _huge_region(size, page_size)
     if populate:
         region.touch()
-        region.lock()
     if page_size == HUGE_PAGE and populate and region.granted == "madvise":
         _prove_huge(region)
     return region

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -12,9 +11,6 @@ from pathlib import Path
 
 from setebench.errors import UnsupportedError, UsageError
 from setebench.host.tree import Tree, parse_cpu_list
-
-_holders = Counter[int]()
-"""How many machines keep a thread pinned."""
 
 
 @cache
@@ -55,19 +51,15 @@ def _unpin(cpus: set[int], thread: int = 0) -> None:
 
 
 def hold(cpu: int) -> int:
-    """Pin the calling thread to `cpu` until as many calls of `let_go` with the returned thread."""
+    """Pin the calling thread to `cpu` until `let_go` is called with the returned thread."""
     allowed_cpus()  # known before
     _pin(cpu)
-    thread = threading.get_native_id()
-    _holders[thread] += 1
-    return thread
+    return threading.get_native_id()
 
 
 def let_go(thread: int) -> None:
-    """Undo one `hold`; after the last one the thread may run wherever this process may. Any thread may call this."""
-    _holders[thread] -= 1
-    if not _holders[thread]:
-        _unpin(set(allowed_cpus()), thread)
+    """Undo `hold`: the thread may run wherever this process may. Any thread may call this."""
+    _unpin(set(allowed_cpus()), thread)
 
 
 def choose_cpu(wanted: int | None, allowed: tuple[int, ...]) -> int:
