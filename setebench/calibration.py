@@ -7,6 +7,7 @@ The line is measured here, as every region is laid out by it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -115,19 +116,14 @@ def measured_line(machine: Machine, cpu: int | None, rng: np.random.Generator) -
     here, there = Base("here"), Base("there")
     probe = Probe().load(here).load(there).fence().flush(here).fence().wait(FLUSH_CYCLES).fence()
     probe = probe.start().load(there).stop()
-    try:
+    with suppress(UnsupportedError), ExitStack() as stack:
         region = machine.allocate(LINE_BYTES_OF_POOL, min(machine.facts.page_sizes))
-    except UnsupportedError:
-        return 0
-    try:
+        stack.callback(machine.release, region)
         at = region.address + rng.integers(0, region.size // (2 * DISTANCES[-1]), LINE_SAMPLES) * 2 * DISTANCES[-1]
         places = [{here: at, there: at + distance} for distance in DISTANCES]
         ticks = run_interleaved(machine, [probe] * len(DISTANCES), places, rng, cpu=cpu)
-    except UnsupportedError:
-        return 0
-    finally:
-        machine.release(region)
-    return line_of([mean_ticks(each) for each in ticks])
+        return line_of([mean_ticks(each) for each in ticks])
+    return 0
 
 
 def line_of(means: Sequence[float]) -> int:

@@ -34,6 +34,7 @@ PAGE, LINE = 4096, 64
 IP_SPAN = 1 << IP_SPAN_BITS
 BY_COUNT = (Kind.NOP, Kind.MULTIPLY, Kind.ADD, Kind.TRANSFER)
 """Operations that are as many instructions as they count."""
+SIZED = (Kind.LOAD, Kind.STORE, Kind.CHASE)
 FIELDS = ("", "offset", "count", "slot", "row", "target", "result", "row_size", "result_size", "spacing")
 """Kinds of fields, in the order of engine.h."""
 
@@ -74,19 +75,13 @@ def available(name: str) -> bool:
     return snippet is not None and not snippet.lacks
 
 
-@cache
-def _snippet_name(kind: Kind, variant: str, size: int, rolled: bool) -> str:
-    """The name of the snippet that does such an operation."""
-    sized = kind in (Kind.LOAD, Kind.STORE, Kind.CHASE)
-    parts = [kind.name.lower() + (str(size) if sized else ""), variant]
-    if kind == Kind.STREAM:
-        parts += [str(size or ""), "rolled" if rolled else ""]
-    return ".".join(filter(None, parts))
-
-
 def _snippet_of(operation: Operation, bracket: str = "") -> str:
     """The name of the snippet that does an operation. `bracket` serves starts and stops that name none."""
-    return _snippet_name(operation.kind, operation.variant or bracket, operation.size, operation.rolled)
+    kind, size = operation.kind, str(operation.size or "")
+    parts = [kind.name.lower() + (size if kind in SIZED else ""), operation.variant or bracket]
+    if kind == Kind.STREAM:
+        parts += [size, "rolled" if operation.rolled else ""]
+    return ".".join(filter(None, parts))
 
 
 class Stitched:
@@ -260,23 +255,20 @@ class Stitched:
         begins = np.frombuffer(self._memory, dtype=np.uint8).ctypes.data
         origin = -(-begins // IP_SPAN) * IP_SPAN
         self.address = origin + IP_SPAN + PAGE if spread else begins
+        parts = [(self.address, 0, len(self._code))]
         for (begin, size, number), bits in zip(stubs, placed, strict=True):
             at = self.address + begin if bits is None else origin + bits
             if any(other < at + size and at < other + length for other, length, _ in self.stubs):
                 raise ProbeError(f"two instruction addresses overlap at {bits or 0:#x}")
             self.stubs.append((at, size, number))
+            parts.append((at, begin, size))
         for position, number in self._calls:
             _FIELD.pack_into(self._code, position - 4, self.stubs[number][0] - (self.address + position))
-        parts = [(self.address, bytes(self._code))]
-        parts += [
-            (at, parts[0][1][begin : begin + size])
-            for (at, size, _), (begin, _, _) in zip(self.stubs, stubs, strict=True)
-        ]
-        for at, code in parts:
-            _protect(at, len(code), mmap.PROT_READ | mmap.PROT_WRITE)
-            ctypes.memmove(at, code, len(code))
-        for at, code in parts:
-            _protect(at, len(code), mmap.PROT_READ | (mmap.PROT_EXEC if to_run else 0))
+        for at, begin, size in parts:
+            _protect(at, size, mmap.PROT_READ | mmap.PROT_WRITE)
+            ctypes.memmove(at, bytes(self._code[begin : begin + size]), size)
+        for at, _, size in parts:
+            _protect(at, size, mmap.PROT_READ | (mmap.PROT_EXEC if to_run else 0))
 
 
 def _kept_values(operations: Sequence[Operation]) -> dict[int, int | None]:
