@@ -27,7 +27,6 @@ from setebench.native.perf.messages import Situation
 from setebench.native.perf.opened import Counters
 from setebench.native.perf.program.run import Job, run_program
 from setebench.native.perf.sampling import Sampler
-from setebench.native.perf.tables import CYCLES_COUNTER, grouped
 from setebench.native.threads import allowed_cpus
 from setebench.results import Document, MachineRecord
 
@@ -60,9 +59,7 @@ def native_kit() -> Kit:
     """Every role that diagnosing needs, with its event here, or the reason why there is none."""
     resolver = Resolver()
     wanted = tuple(map(resolver.of_role, (*SYSTEM_ROLES, *PMU_ROLES)))
-    known = {each.name: resolver.specs[each.name] for each in wanted if each.name in resolver.specs and not each.reason}
-    taken = {CYCLES_COUNTER} if resolver.situation.nmi_watchdog else set()
-    sets = grouped(known, taken, ("cycles",))
+    sets = resolver.groups([each.name for each in wanted if not each.reason], ("cycles",))
     return Kit(situation=resolver.situation, wanted=wanted, sets=sets if len(sets) > 1 else ())
 
 

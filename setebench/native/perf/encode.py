@@ -25,7 +25,7 @@ from setebench.native.perf import _perf
 from setebench.native.perf.attributes import EVERYBODY, USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, Situation, explain, no_pmu, read_situation, user_only
 from setebench.native.perf.sysfs import Pmu, core_pmus
-from setebench.native.perf.tables import EventSpec, table_for, why_none
+from setebench.native.perf.tables import CYCLES_COUNTER, EventSpec, grouped, table_for, why_none
 
 FIELDS = ("config", "config1", "config2")
 MOST_EVENTS = 16
@@ -125,6 +125,12 @@ class Resolver:
         self.processor = read_processor(tree)
         table = table_for(self.processor)
         self.specs = dict(table.roles) if table else {}
+
+    def groups(self, roles: Sequence[str], always: Sequence[str] = ()) -> tuple[tuple[str, ...], ...]:
+        """Those of the roles that the table has, in sets that can each be counted at once, each with `always`; of a
+        whole PMU, but for the counter that a watchdog holds."""
+        taken = {CYCLES_COUNTER} if self.situation.nmi_watchdog else set()
+        return grouped({role: self.specs[role] for role in roles if role in self.specs}, taken, always)
 
     def named(self, names: Sequence[str]) -> tuple[Wanted, ...]:
         """What is to be counted under each name, in their order, each name once.

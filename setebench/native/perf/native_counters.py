@@ -30,7 +30,7 @@ from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Softwa
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver, Term, Wanted, countable
 from setebench.native.perf.messages import Request, Situation, explain, no_counter, read_situation
 from setebench.native.perf.opened import OpenEvents
-from setebench.native.perf.tables import CYCLES_COUNTER, grouped, why_none
+from setebench.native.perf.tables import why_none
 
 Counts = dict[str, Count]
 Placed = tuple[str, Term, int | None]
@@ -120,16 +120,14 @@ class NativeCounters:
         return {role: self._countable(role).reason for role in (*self._resolver.specs, *SYSTEM_ROLES)}
 
     def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """See `CountsEvents.event_groups`. The table says what fits a whole PMU, of which a watchdog holds a counter;
-        a group that finds others' counters taken has that reason."""
+        """See `CountsEvents.event_groups`. A group that finds others' counters taken has that reason."""
         specs = self._resolver.specs
         for role in roles:
             if role not in specs and role not in SYSTEM_ROLES:
                 why = why_none(self._resolver.processor, role) if role in ROLES else f"there is no role {role!r}"
                 known = ", ".join((*specs, *SYSTEM_ROLES))
                 raise UsageError(f"this machine knows no event for {role!r}: {why}; it knows {known}")
-        taken = {CYCLES_COUNTER} if self._resolver.situation.nmi_watchdog else set()
-        first, *others = grouped({role: specs[role] for role in roles if role in specs}, taken) or ((),)
+        first, *others = self._resolver.groups(roles) or ((),)
         free = dict.fromkeys(role for role in roles if role not in specs)
         return ((*first, *free), *others) if roles else ()
 
