@@ -43,8 +43,8 @@ PAGE_SIZE = Option(
 """For scenarios that ask nothing of pages: all that they take by `Context.allocate` lies in such ones."""
 
 
-def _silent(_message: str) -> None:
-    """Progress that nobody reads."""
+def ignore(_what: object) -> None:
+    """Does nothing, where nobody listens."""
 
 
 @dataclass(kw_only=True)
@@ -68,7 +68,7 @@ class Context:
     foundations: tuple[Finding, ...] = ()
     memory_node: int | None = None
     layouts: int = 0
-    progress: Callable[[str], None] = _silent
+    progress: Callable[[str], None] = ignore
 
     @property
     def own_cpu(self) -> int:

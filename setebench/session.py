@@ -19,14 +19,10 @@ from setebench.errors import SetebenchError, UnsupportedError, UsageError, reaso
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding, MachineRecord
-from setebench.scenario import Context, Scenario
+from setebench.scenario import Context, Scenario, ignore
 
 LEAST_MEMORY = 16 << 20
 """Bytes of a machine without which no question can be put: a sweep over sizes takes 8 MiB, of half of what there is."""
-
-
-def ignore(_what: object) -> None:
-    """Does nothing, where nobody listens."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,8 @@ from setebench.machine import Machine
 from setebench.recording import EVIDENCE_PREFIX as RECORDING
 from setebench.recording import recording_of
 from setebench.results import Document, Finding
-from setebench.scenario import Scenario
-from setebench.session import Settings, ignore
+from setebench.scenario import Scenario, ignore
+from setebench.session import Settings
 
 NAME = "characterize"
 EVIDENCE = "scenario."

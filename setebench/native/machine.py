@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import signal
 import sys
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ from setebench.native.memory import NativeRegion, bind, map_region
 from setebench.native.perf.native_counters import NativeCounters
 from setebench.native.registers.prefetchers import NativeSwitches
 from setebench.native.stitching import Stitched
-from setebench.native.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
+from setebench.native.threads import allowed_cpus, choose_cpu, pin, pinned, unpin
 from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.stats.ticks.clock import clock_step
 
@@ -60,12 +61,13 @@ class NativeMachine(NativeCounters):
         _engine.guard_install()
         self._open = True
         self._loops = NativeLoops(prefetch_hints())
-        self._stitched = lru_cache(KEPT_PROBES)(self._stitch)
+        self._stitched = lru_cache(KEPT_PROBES)(lambda probe, together: Stitched(probe, self._bracket, together))
         self._rng = np.random.default_rng()
         self._bracket = "lfence"
         self._dither_cycles = _UNCALIBRATED_DITHER_CYCLES
         lock.acquire()
-        self._thread = hold(self._cpu)
+        pin(self._cpu)
+        self._thread = threading.get_native_id()
         try:
             self._calibrate()
             brackets = ranked(self._run)
@@ -151,14 +153,10 @@ class NativeMachine(NativeCounters):
             self._open = False
             self._stitched.cache_clear()
             self._loops.close()
-            let_go(self._thread)
+            unpin(set(self._cpus), self._thread)
             lock.release()
 
     # -- stitching and running --------------------------------------------------------------------------------------
-
-    def _stitch(self, probe: Probe, together: bool) -> Stitched:
-        """The probe's machine code; `_stitched` has that of the last ones in memory."""
-        return Stitched(probe, self._bracket, together)
 
     def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: _engine.Meeting | None = None) -> Ticks:
         table = ~placement_table(probe, placements)  # as the driver wants them: no prefetcher can follow the rows

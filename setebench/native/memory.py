@@ -105,7 +105,12 @@ def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:
     if populate:
         region.touch()
     if page_size == HUGE_PAGE and populate and region.granted == "madvise":
-        _prove_huge(region)
+        huge = region.backing().get(HUGE_PAGE, 0)  # advice alone proves nothing
+        if huge < region.size:
+            raise UnsupportedError(
+                f"the kernel backed {huge >> 20} of {region.size >> 20} MiB by 2 MiB pages; "
+                "reserve some (vm.nr_hugepages) or set transparent_hugepage/enabled to madvise"
+            )
     return region
 
 
@@ -150,16 +155,6 @@ def _huge_region(size: int, page_size: int) -> NativeRegion:
             "no 2 MiB pages: none are reserved (vm.nr_hugepages) and this kernel offers no transparent ones"
         ) from error
     return NativeRegion(memory, size, HUGE_PAGE, "madvise")
-
-
-def _prove_huge(region: NativeRegion) -> None:
-    """Check with the kernel that it really backed the region by 2 MiB pages; advice alone proves nothing."""
-    huge = region.backing().get(HUGE_PAGE, 0)
-    if huge < region.size:
-        raise UnsupportedError(
-            f"the kernel backed {huge >> 20} of {region.size >> 20} MiB by 2 MiB pages; "
-            "reserve some (vm.nr_hugepages) or set transparent_hugepage/enabled to madvise"
-        )
 
 
 def backed_bytes(address: int, smaps: str) -> dict[int, int]:

@@ -52,17 +52,11 @@ class Snippet(NamedTuple):
 
 
 @cache
-def cpu_flags() -> frozenset[str]:
-    """Features of this CPU, as the kernel names them."""
-    return frozenset(read_processor(Tree(Path("/"))).flags)
-
-
-@cache
 def snippets() -> dict[tuple[str, int], Snippet]:
     """Every snippet by its name and the number of its base register, -1 for none."""
-    found = {}
+    found, flags = {}, read_processor(Tree(Path("/"))).flags
     for one in _engine.snippets():
-        has = not one["feature"] or one["feature"] in cpu_flags()
+        has = not one["feature"] or one["feature"] in flags
         lacks = "" if has else f"this CPU has no {one['feature']}, which {one['description']!r} needs"
         fields = tuple((FIELDS[kind], end) for kind, end in one["fields"])
         found[one["name"], one["base"]] = Snippet(one["code"], fields, lacks)

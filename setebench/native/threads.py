@@ -31,7 +31,7 @@ def own_cpus() -> set[int]:
         return set(parse_cpu_list(said))
 
 
-def _pin(cpu: int) -> set[int]:
+def pin(cpu: int) -> set[int]:
     """Keep the calling thread on a CPU; where it could run before. Raises `UnsupportedError` where that is refused."""
     before = own_cpus()
     try:
@@ -43,23 +43,11 @@ def _pin(cpu: int) -> set[int]:
         raise UnsupportedError(f"no thread may be pinned to CPU {cpu}: sched_setaffinity is refused; {how}") from error
 
 
-def _unpin(cpus: set[int], thread: int = 0) -> None:
+def unpin(cpus: set[int], thread: int = 0) -> None:
     """Let a thread run on these CPUs again. Where that is refused, or it has ended, it stays where it is: what it has
     measured must not be lost for that."""
     with suppress(OSError):
         os.sched_setaffinity(0 if thread == threading.get_native_id() else thread, cpus)
-
-
-def hold(cpu: int) -> int:
-    """Pin the calling thread to `cpu` until `let_go` is called with the returned thread."""
-    allowed_cpus()  # known before
-    _pin(cpu)
-    return threading.get_native_id()
-
-
-def let_go(thread: int) -> None:
-    """Undo `hold`: the thread may run wherever this process may. Any thread may call this."""
-    _unpin(set(allowed_cpus()), thread)
 
 
 def choose_cpu(wanted: int | None, allowed: tuple[int, ...]) -> int:
@@ -77,9 +65,9 @@ def choose_cpu(wanted: int | None, allowed: tuple[int, ...]) -> int:
 @contextmanager
 def pinned(cpu: int) -> Iterator[None]:
     """Keep the calling thread on `cpu`; afterwards it may run where it could before."""
-    before = _pin(cpu)
+    before = pin(cpu)
     try:
         yield
     finally:
         if before != {cpu}:
-            _unpin(before)
+            unpin(before)
