@@ -15,7 +15,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Policy
 from setebench.loops.shapes import shape
 from setebench.native.loops import _loops
-from setebench.native.loops.data import Array, Data, Prepared, prepare
+from setebench.native.loops.data import Array, Data, prepare
 from setebench.native.loops.native_loops import NativeLoops
 from setebench.native.machine import NativeMachine
 
@@ -34,16 +34,16 @@ WRITTEN = {"matmul": 0, "spmv": 0, "triad": 0, "stencil": 0, "strided": 0, "tree
 """The array that a loop writes; others return a sum."""
 
 
-def result(prepared: Prepared, policy: Policy) -> Array:
+def result(prepared: Data, policy: Policy) -> Array:
     """What a loop writes, or the sums that its passes return, when all of its data are gone through."""
     name, code, sums = prepared.loop.name.partition("@")[0], NativeLoops(HINTS).version(prepared, policy), []
-    written = prepared.data.arrays[WRITTEN.get(name, 0)]
+    written = prepared.arrays[WRITTEN.get(name, 0)]
     before = written.copy()
     for number in range(prepared.passes):
         operands = prepared.operands(number * prepared.each, policy)
         _loops.ticks(code, operands.ctypes.data)
         sums.append(operands[-1])
-    found = written[: prepared.data.total if name == "tree_search" else None].copy()
+    found = written[: prepared.total if name == "tree_search" else None].copy()
     written[:] = before
     return found if name in WRITTEN else np.array(sums)
 
@@ -61,7 +61,7 @@ def _tree_search(data: Data) -> Array:
 
 def test_a_search_finds_what_it_is_said_to() -> None:
     prepared = prepare(shape("tree_search@200K"))
-    expected = _tree_search(prepared.data)
+    expected = _tree_search(prepared)
     assert (result(prepared, PLAIN)[: len(expected)] == expected).all()
 
 
@@ -70,7 +70,7 @@ def test_a_search_finds_what_it_is_said_to() -> None:
 def test_no_policy_changes_the_result(name: str, size: str) -> None:
     hints = [two_stages((2, 9), *pair) for pair in itertools.product(HINTS, HINTS)]
     prepared = prepare(shape(f"{name}@{size}"))
-    distances = [pair for pair in DISTANCES if max(pair) <= prepared.data.largest_distance]
+    distances = [pair for pair in DISTANCES if max(pair) <= prepared.largest_distance]
     expected = result(prepared, PLAIN)
     assert expected.any()
     for policy in (*hints, *(two_stages(pair) for pair in distances)):

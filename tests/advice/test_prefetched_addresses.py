@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import setebench.native.loops
 from setebench.loops import LINE_BYTES, Policy
 from setebench.loops.shapes import shape
-from setebench.native.loops.data import Data, Prepared, prepare
+from setebench.native.loops.data import Data, prepare
 
 NEAR, FAR, MOST = 3, 16, 1 << 20
 WRITING = """
@@ -66,7 +66,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "writing.so"))
 
 
-def _prefetched(library: ctypes.CDLL, name: str, prepared: Prepared, count: int) -> list[NDArray[np.int64]]:
+def _prefetched(library: ctypes.CDLL, name: str, prepared: Data, count: int) -> list[NDArray[np.int64]]:
     """Addresses of the L1 and the L2 stage, in order, of one pass of so many iterations."""
     operands = prepared.operands(0, Policy(l1_distance=NEAR, l2_distance=FAR))
     places, operands[-4] = np.zeros((MOST, 2), dtype=np.int64), count
@@ -79,7 +79,7 @@ def _prefetched(library: ctypes.CDLL, name: str, prepared: Prepared, count: int)
 @pytest.mark.parametrize("name", USED)
 def test_a_prefetch_is_of_what_the_iteration_a_distance_later_uses(library: ctypes.CDLL, name: str) -> None:
     prepared = prepare(shape(f"{name}@256K"))
-    count = min(prepared.each, 4096 // prepared.data.granule * prepared.data.granule)
+    count = min(prepared.each, 4096 // prepared.granule * prepared.granule)
     for found, distance in zip(_prefetched(library, name, prepared, count), (NEAR, FAR), strict=True):
-        used = USED[name](prepared.data, np.arange(count - FAR, dtype=np.int64) + distance)
+        used = USED[name](prepared, np.arange(count - FAR, dtype=np.int64) + distance)
         assert (found[: len(used)] == used).all()

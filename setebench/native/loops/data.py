@@ -65,9 +65,11 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """A loop's data. `arrays` and `sizes` are in the order of bodies.h. The loop has `total` iterations, any run a
-    multiple of `granule`. `offsets` are elements of each array before the one that the loop's address is of."""
+    """A loop's data. `arrays` and `sizes` are in the order of bodies.h. The loop has `total` iterations, which are gone
+    through in passes of `each`, a multiple of `granule`. `offsets` are elements of each array before the one that the
+    loop's address is of."""
 
+    loop: Loop
     arrays: Sequence[Array]
     sizes: Sequence[int]
     total: int
@@ -75,24 +77,15 @@ class Data:
     largest_distance: int = LARGEST_DISTANCE
     offsets: Sequence[int] = (0, 0, 0, 0, 0)
 
-
-@dataclass(frozen=True)
-class Prepared:
-    """A loop with its data, which are gone through in passes of `each` iterations."""
-
-    loop: Loop
-    data: Data
-
     @property
     def each(self) -> int:
         """Iterations of a pass."""
-        granule = self.data.granule
-        return min(self.data.total, self.loop.iterations) // granule * granule
+        return min(self.total, self.loop.iterations) // self.granule * self.granule
 
     @property
     def passes(self) -> int:
         """Of all data; what doesn't fill a pass is left out."""
-        return self.data.total // self.each
+        return self.total // self.each
 
     @property
     def repeats(self) -> int:
@@ -101,10 +94,10 @@ class Prepared:
 
     def operands(self, first: int, policy: Policy) -> NDArray[np.int64]:
         """The words that a compiled loop is called with (loops.h) for a pass."""
-        words, data = np.zeros(WORDS, dtype=np.int64), self.data
-        for at, (array, offset) in enumerate(zip(data.arrays, data.offsets, strict=False)):
+        words = np.zeros(WORDS, dtype=np.int64)
+        for at, (array, offset) in enumerate(zip(self.arrays, self.offsets, strict=False)):
             words[at] = array.ctypes.data + offset * array.itemsize
-        words[5 : 5 + len(data.sizes)] = data.sizes
+        words[5 : 5 + len(self.sizes)] = self.sizes
         words[-5:] = (first, self.each, policy.l1_distance, policy.l2_distance, 0)
         return words
 
@@ -117,14 +110,13 @@ class Prepared:
         """Iterations to go through before a pass that begins there, as (first, count), so that its first ones were
         prefetched too: in a list whose nodes take 5 ns with prefetches and 165 without, 64 of 8192 are a quarter of the
         time. What comes before the begin is the end: keys and indices are read ahead into the begin again."""
-        granule = self.data.granule
-        count = min(-(-max(distance, LEAST_LEAD) // granule) * granule, self.each)
+        count = min(-(-max(distance, LEAST_LEAD) // self.granule) * self.granule, self.each)
         return (begin or self.passes * self.each) - count, count
 
 
-def prepare(loop: Loop) -> Prepared:
+def prepare(loop: Loop) -> Data:
     """The data of a loop. Raises `UnsupportedError` where memory is lacking."""
-    return Prepared(loop, BUILDERS[loop.name.partition("@")[0]](loop, Memory(), np.random.default_rng(1)))
+    return BUILDERS[loop.name.partition("@")[0]](loop, Memory(), np.random.default_rng(1))
 
 
 # -- the loops, in the order of bodies.h ------------------------------------------------------------------------------
@@ -138,7 +130,9 @@ def _matmul(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
         memory.holding(rng.random(2 * rows)),
         memory.holding(rng.random(rows * row)),
     )
-    return Data(arrays=arrays, sizes=(rows, row), total=rows * (row // 8 - 1), granule=rows, largest_distance=rows)
+    return Data(
+        loop=loop, arrays=arrays, sizes=(rows, row), total=rows * (row // 8 - 1), granule=rows, largest_distance=rows
+    )
 
 
 def _spmv(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
@@ -155,13 +149,13 @@ def _spmv(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
         memory.holding(rng.random(elements)),
     )
     sizes = (BLOCK_ROWS, BLOCK_NON_ZEROS)
-    return Data(arrays=arrays, sizes=sizes, total=count, granule=BLOCK_NON_ZEROS)
+    return Data(loop=loop, arrays=arrays, sizes=sizes, total=count, granule=BLOCK_NON_ZEROS)
 
 
 def _triad(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     count = loop.streams[0].extent_bytes // LINE_BYTES
     filled = [memory.holding(rng.random(8 * count)) for _ in range(2)]
-    return Data(arrays=(memory.array(8 * count, np.float64), *filled), sizes=(), total=count)
+    return Data(loop=loop, arrays=(memory.array(8 * count, np.float64), *filled), sizes=(), total=count)
 
 
 def _stencil(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
@@ -173,6 +167,7 @@ def _stencil(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     spacing = plane * (planes + 2) + 3 * 8
     fields = memory.holding(rng.random(8 + STENCIL_FIELDS * spacing + 8))
     return Data(
+        loop=loop,
         arrays=(memory.array(plane * planes, np.float64), fields),
         sizes=(row, plane, spacing, STENCIL_FIELDS),
         total=plane * planes // 8,
@@ -185,7 +180,7 @@ def _strided(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     count, words = stream.extent_bytes // stream.stride_bytes, stream.stride_bytes // 8
     records = memory.array(words * count, np.uint64)
     records[::words] = rng.integers(0, 1 << 63, count, dtype=np.uint64)
-    return Data(arrays=(records,), sizes=(5, 11), total=count)  # any two bits of 64
+    return Data(loop=loop, arrays=(records,), sizes=(5, 11), total=count)  # any two bits of 64
 
 
 def _hash_join(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
@@ -199,7 +194,7 @@ def _hash_join(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     drawn = keys[rng.integers(0, count, probed.extent_bytes // 8)]
     filled = _buckets(keys, rng.integers(0, 1 << 63, count, dtype=np.uint64), bits)
     arrays = (memory.holding(drawn, LARGEST_DISTANCE), memory.holding(filled.ravel()))
-    return Data(arrays=arrays, sizes=(64 - bits,), total=len(drawn))
+    return Data(loop=loop, arrays=arrays, sizes=(64 - bits,), total=len(drawn))
 
 
 def _buckets(keys: NDArray[np.uint64], payloads: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
@@ -232,6 +227,7 @@ def _tree_search(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
         tree.append(keys[first + np.arange(1, FAN_OUT) * below - 1].ravel())
     searched = rng.integers(0, int(keys[-1]) + 2, wanted.extent_bytes // 4, dtype=np.int32)
     return Data(
+        loop=loop,
         arrays=(
             memory.holding(searched, LARGEST_DISTANCE),
             memory.holding(np.concatenate(tree)),
@@ -252,7 +248,7 @@ def _list(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     order = rng.permutation(count)
     addresses = np.uint64(nodes.ctypes.data) + order.astype(np.uint64) * np.uint64(LINE_BYTES)
     nodes[order * words] = np.roll(addresses, -1)
-    return Data(arrays=(memory.holding(addresses, LARGEST_DISTANCE), nodes), sizes=(), total=count)
+    return Data(loop=loop, arrays=(memory.holding(addresses, LARGEST_DISTANCE), nodes), sizes=(), total=count)
 
 
 BUILDERS: dict[str, Callable[[Loop, Memory, np.random.Generator], Data]] = {

@@ -11,7 +11,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Policy
 from setebench.loops.shapes import shape
 from setebench.native.loops import _loops
-from setebench.native.loops.data import Prepared, prepare
+from setebench.native.loops.data import Data, prepare
 from setebench.native.memory import available_bytes
 
 BUILDING_FACTOR = 6
@@ -23,7 +23,7 @@ class NativeLoops:
 
     def __init__(self, hints: Sequence[str]) -> None:
         self._hints = tuple(hints)
-        self._ready: Prepared | None = None
+        self._ready: Data | None = None
         self._pass = 0
 
     def run(self, name: str, policies: Sequence[Policy], rounds: int, seed: int) -> NDArray[np.int64]:
@@ -42,11 +42,11 @@ class NativeLoops:
         """Give back the memory of the loop that is prepared."""
         self._ready = None
 
-    def version(self, prepared: Prepared, policy: Policy) -> int:
+    def version(self, prepared: Data, policy: Policy) -> int:
         """The address of the code that a policy needs. Raises `UsageError` for a distance beyond the loop's arrays,
         `UnsupportedError` for a hint that the CPU lacks."""
-        if policy.furthest > prepared.data.largest_distance:
-            most, unit = prepared.data.largest_distance, prepared.loop.unit
+        if policy.furthest > prepared.largest_distance:
+            most, unit = prepared.largest_distance, prepared.loop.unit
             raise UsageError(f"this loop prefetches up to {most} {unit} ahead, not {policy.furthest}")
         for _, _, hint in policy.parts:
             if hint not in self._hints:
@@ -55,7 +55,7 @@ class NativeLoops:
         number = LOOP_NAMES.index(prepared.loop.name.partition("@")[0])
         return _loops.version(number, hints.get("l1", 0), hints.get("l2", 0))
 
-    def _prepared(self, name: str) -> Prepared:
+    def _prepared(self, name: str) -> Data:
         """A loop with its data. Raises `UnsupportedError` where there is no memory for it."""
         if self._ready is None or self._ready.loop.name != name:
             self.close()
@@ -67,7 +67,7 @@ class NativeLoops:
             self._ready, self._pass = prepare(loop), 0
         return self._ready
 
-    def _timed(self, prepared: Prepared, code: int, policy: Policy) -> int:
+    def _timed(self, prepared: Data, code: int, policy: Policy) -> int:
         """Ticks of going through the next part of the data."""
         first = prepared.begin(self._pass)
         self._pass += 1
