@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -226,19 +226,14 @@ def _factory(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-Cpu = TypeVar("Cpu", int, int | None)
-
-
 def run_on(
-    machine: Machine, probes: Mapping[Cpu, Probe], placements: Placements, *, warmup: int = 0
-) -> dict[Cpu, Ticks]:
+    machine: Machine, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0
+) -> dict[int, Ticks]:
     """One probe on each CPU, on several at once (`Machine.run_together`); where there is but one no thread is begun."""
     if len(probes) == 1:
         ((cpu, probe),) = probes.items()
         return {cpu: machine.run(probe, placements, cpu=cpu, warmup=warmup)}
-    several = {cpu: probe for cpu, probe in probes.items() if cpu is not None}
-    found = machine.run_together(several, placements, warmup=warmup)
-    return {cpu: found[cpu] for cpu in probes if cpu is not None}
+    return machine.run_together(probes, placements, warmup=warmup)
 
 
 def run_interleaved(

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.calibrate import reference, step_ticks
-from setebench.machine import run_on
 from setebench.probe import Placements, Probe
 from setebench.scenario import Context
 from setebench.stats.pairs import Paired
@@ -26,7 +25,7 @@ class RoundsParams:
 
 def run_paired(context: Context, probe: Probe, placements: Placements, *, accesses: int = 1, warmup: int = 2) -> Paired:
     """Run a paired probe on the CPU that is measured; `accesses` is how many its longest question makes."""
-    ticks = run_on(context.machine, {context.cpu: probe}, placements, warmup=warmup)[context.cpu]
+    ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=warmup)
     return paired(context, ticks, accesses)
 
 
