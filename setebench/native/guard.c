@@ -10,7 +10,7 @@
 static const int guarded_signals[] = {SIGSEGV, SIGILL, SIGBUS, SIGFPE};
 #define GUARDED (sizeof guarded_signals / sizeof *guarded_signals)
 
-static struct sigaction previous[GUARDED];
+static struct sigaction previous[_NSIG];
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static __thread sigjmp_buf *escape;
@@ -20,18 +20,15 @@ static __thread struct setebench_call *running;
  * return, so that the instruction faults again; what someone sent must be sent again. */
 static void pass_on(int signal_number, siginfo_t *info, void *context)
 {
-    for (size_t i = 0; i < GUARDED; i++) {
-        if (guarded_signals[i] != signal_number)
-            continue;
-        if (previous[i].sa_flags & SA_SIGINFO) {
-            previous[i].sa_sigaction(signal_number, info, context);
-        } else if (previous[i].sa_handler != SIG_DFL && previous[i].sa_handler != SIG_IGN) {
-            previous[i].sa_handler(signal_number);
-        } else {
-            sigaction(signal_number, &previous[i], NULL);
-            if (info->si_code <= 0)
-                raise(signal_number);
-        }
+    const struct sigaction *before = &previous[signal_number];
+    if (before->sa_flags & SA_SIGINFO) {
+        before->sa_sigaction(signal_number, info, context);
+    } else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
+        before->sa_handler(signal_number);
+    } else {
+        sigaction(signal_number, before, NULL);
+        if (info->si_code <= 0)
+            raise(signal_number);
     }
 }
 
@@ -63,7 +60,7 @@ int setebench_guard_install(void)
         if (sigaction(guarded_signals[i], &action, &before))
             error = errno;
         else if (before.sa_sigaction != on_fault)
-            previous[i] = before;
+            previous[guarded_signals[i]] = before;
     pthread_mutex_unlock(&install_lock);
     return error;
 }
