@@ -63,21 +63,13 @@ cdef extern from "linux/perf_event.h":
     unsigned long PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP
 
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <cpuid.h>
-    #include <x86intrin.h>
+cdef extern from "cpuid.h":
+    void __cpuid_count(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t) nogil   # sets the last four
 
-    static uint64_t setebench_rdtsc(void) { _mm_lfence(); uint64_t t = __rdtsc(); _mm_lfence(); return t; }
 
-    static void setebench_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *r)
-    {
-        __cpuid_count(leaf, subleaf, r[0], r[1], r[2], r[3]);
-    }
-    """
-    uint64_t setebench_rdtsc() nogil
-    void setebench_cpuid(uint32_t, uint32_t, uint32_t *) nogil
+cdef extern from "x86intrin.h":
+    void _mm_lfence() nogil
+    uint64_t __rdtsc() nogil
 
 
 def snippets():
@@ -174,10 +166,13 @@ def guard_install():
 def cpuid(uint32_t leaf, uint32_t subleaf=0):
     """The registers (eax, ebx, ecx, edx) of a cpuid leaf."""
     cdef uint32_t r[4]
-    setebench_cpuid(leaf, subleaf, r)
+    __cpuid_count(leaf, subleaf, r[0], r[1], r[2], r[3])
     return r[0], r[1], r[2], r[3]
 
 
 def rdtsc():
     """The time-stamp counter, once all before is done and before anything after begins."""
-    return setebench_rdtsc()
+    _mm_lfence()
+    cdef uint64_t ticks = __rdtsc()
+    _mm_lfence()
+    return ticks

@@ -20,7 +20,7 @@ def disassemble(probe: Probe) -> Iterator[str]:
 
     Raises `ProbeError` for a probe that makes no sense, `UnsupportedError` for an operation that this CPU lacks."""
     stitched = Stitched(probe, "lfence", together=False, to_run=False)
-    code, begin = stitched.code_at(), stitched.operations_begin
+    code, begin = stitched.code, stitched.operations_begin
     stubs = list(zip(stitched.stubs, probe.instruction_addresses, strict=True))
     labels = {stub[0] - stitched.address: address.label for stub, address in stubs}
     yield _part("driver: enter, and begin a repetition", code[:begin], 0, labels)

@@ -83,7 +83,7 @@ class Stitched:
 
     The code begins at `address`, that of operation 0 `operations_begin` bytes on, and that of operation i ends
     `operation_ends[i]` bytes on. `stubs` are shared instruction addresses: (address, bytes, operation). `dithers` is
-    the number of dithered starts in a repetition."""
+    the number of dithered starts in a repetition. `code` has the driver and the operations."""
 
     def __init__(self, probe: Probe, bracket: str, together: bool, to_run: bool = True) -> None:
         """`bracket` serves starts and stops that name none; `together` puts a barrier before every repetition. Without
@@ -101,10 +101,6 @@ class Stitched:
         self._addresses = {address: number for number, address in enumerate(probe.instruction_addresses)}
         self._driver_and_body()
         self._settle([address.bits for address in self._addresses], self._shared_accesses(), to_run)
-
-    def code_at(self) -> bytes:
-        """The bytes of the driver and the probe, for disassembly."""
-        return bytes(self._code[: self.code_bytes])
 
     def operation_at(self, instruction: int) -> int:
         """The number of the operation whose code holds this address, -1 for none."""
@@ -258,6 +254,7 @@ class Stitched:
             parts.append((at, begin, size))
         for position, number in self._calls:
             _FIELD.pack_into(self._code, position - 4, self.stubs[number][0] - (self.address + position))
+        self.code = bytes(self._code[: self.code_bytes])
         for at, begin, size in parts:
             _protect(at, size, mmap.PROT_READ | mmap.PROT_WRITE)
             ctypes.memmove(at, bytes(self._code[begin : begin + size]), size)

@@ -50,7 +50,7 @@ def memory(instruction: Instruction, accesses: set[int]) -> list[tuple[int, int,
 def operation_code(stitched: Stitched, operation: int) -> list[Instruction]:
     """The instructions of an operation, without the shared one that it may call."""
     begin = stitched.operation_ends[operation - 1] if operation else stitched.operations_begin
-    code = stitched.code_at()[begin : stitched.operation_ends[operation]]
+    code = stitched.code[begin : stitched.operation_ends[operation]]
     return decode(code, stitched.address + begin)
 
 

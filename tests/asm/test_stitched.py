@@ -64,7 +64,7 @@ def does_access(instruction: Instruction, operation: Operation) -> bool:
 @given(timed_probes(choices(extra=("transfer", "barrier"))))
 def test_any_probe_becomes_its_operations_in_order(probe: Probe) -> None:
     stitched = stitched_or_refused(probe)
-    code = decode(stitched.code_at(), stitched.address)
+    code = decode(stitched.code, stitched.address)
     assert code[-1].flow_control == FlowControl.RETURN
     assert sum(one.flow_control == FlowControl.RETURN for one in code) == 1
     starts = {one.ip - stitched.address for one in code}
@@ -102,10 +102,7 @@ def test_a_placed_access_lies_at_its_low_bits(bits: int, statement: str) -> None
     assert [one.ip for one in second if does_access(one, operation)] == [address]
     assert [one.ip for one in alone if does_access(one, operation)] != [address]
     # the code before it is whole: a placed access once overwrote the driver where the two met
-    assert (
-        stitched.code_at()[: stitched.operations_begin]
-        == stitch(parse(statement)).code_at()[: stitched.operations_begin]
-    )
+    assert stitched.code[: stitched.operations_begin] == stitch(parse(statement)).code[: stitched.operations_begin]
 
 
 # -- dependent addresses -----------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def test_a_loop_begins_a_line_of_instructions_wherever_it_comes(
     for nops in (0, 21):
         before = Probe().nop(nops) if nops else Probe()
         stitched = stitch(before.stream(Base("a"), kernel.name, BLOCK_BYTES, width or 8, rolled=rolled))
-        code = decode(stitched.code_at(), stitched.address)
+        code = decode(stitched.code, stitched.address)
         first = stitched.address + (stitched.operation_ends[0] if nops else stitched.operations_begin)
         behind = stitched.address + stitched.operation_ends[-1]
         (branch,) = (one for one in code if one.mnemonic == Mnemonic.JNE and first <= one.ip < behind)

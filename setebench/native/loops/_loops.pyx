@@ -6,9 +6,6 @@ Loops count as in `setebench.loops.LOOP_NAMES`, hints as in `setebench.loops.HIN
 from libc.stdint cimport int64_t, uintptr_t
 
 cdef extern from "loops.h" nogil:
-    enum:
-        SETEBENCH_LOOPS
-        SETEBENCH_HINTS
     struct setebench_loop:
         pass
     ctypedef void (*setebench_version)(setebench_loop *loop)
@@ -21,9 +18,7 @@ WORDS = sizeof(setebench_loop) // 8
 
 
 def version(int loop, int l1_hint, int l2_hint):
-    """Where the code of a version with these hints begins. Raises `IndexError` for a loop or a hint there is not."""
-    if not (0 <= loop < SETEBENCH_LOOPS and 0 <= l1_hint < SETEBENCH_HINTS and 0 <= l2_hint < SETEBENCH_HINTS):
-        raise IndexError(f"no version of loop {loop} with hints {l1_hint} and {l2_hint}")
+    """Where the code of a version with these hints begins, all of which there must be."""
     return <uintptr_t>setebench_versions[loop][l1_hint][l2_hint]
 
 

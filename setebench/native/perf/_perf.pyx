@@ -49,10 +49,10 @@ def open_event(attributes, pid_t pid=0, int cpu=-1, int group_fd=-1):
     return fd
 
 
-def switch(fd, on, group=False):
-    """Let an event count, or with `group` the leader `fd` and all its members, or stop it; the count stays."""
+def switch(fd, on):
+    """Let the leader `fd` of a group and all its members count, or stop them; the counts stay."""
     request = PERF_EVENT_IOC_ENABLE if on else PERF_EVENT_IOC_DISABLE
-    fcntl.ioctl(fd, request, PERF_IOC_FLAG_GROUP if group else 0)
+    fcntl.ioctl(fd, request, PERF_IOC_FLAG_GROUP)
 
 
 def read_values(fd, count):

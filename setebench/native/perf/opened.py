@@ -73,7 +73,7 @@ class OpenEvents:
         """Let all groups count, or those of these names, or let them rest."""
         for leader in (group[0] for group in self._groups):
             if names is None or leader.name in names:
-                _perf.switch(leader.fd, on, group=True)
+                _perf.switch(leader.fd, on)
 
     def read(self) -> dict[str, Count]:
         """Counts since the events began, by name, never scaled up; None with a reason where there is none."""
