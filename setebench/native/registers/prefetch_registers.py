@@ -43,28 +43,22 @@ REDWOOD_COVE = (*SINCE_NEHALEM, L1_NEXT_PAGE, L2_AMP, LLC_PAGE, ARRAY_OF_POINTER
 SMALL_CORES = (L2_STREAM, L1_NEXT_LINE)
 GRACEMONT = (*SMALL_CORES, L2_AMP)
 
-_NEHALEM_TO_TIGER_LAKE = (
-    *(0x1A, 0x1E, 0x1F, 0x2E, 0x25, 0x2C, 0x2F),  # Nehalem, Westmere
-    *(0x2A, 0x2D, 0x3A, 0x3E),  # Sandy Bridge, Ivy Bridge
-    *(0x3C, 0x3F, 0x45, 0x46, 0x3D, 0x47, 0x4F, 0x56),  # Haswell, Broadwell
-    *(0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6, 0x66),  # Skylake to Comet Lake, Cannon Lake
-    *(0x6A, 0x6C, 0x7D, 0x7E, 0x9D, 0xA7, 0x8C, 0x8D),  # Ice Lake, Rocket Lake, Tiger Lake
-)
-_GOLDEN_COVES = (0x97, 0x9A, 0xB7, 0xBA, 0xBF, 0x8F, 0xCF)  # Alder Lake, Raptor Lake, Sapphire and Emerald Rapids
-_REDWOOD_COVES = (0xAA, 0xAC, 0xAD, 0xAE)  # Meteor Lake, Granite Rapids
-_SMALL = (
-    *(0x37, 0x4A, 0x4D, 0x4C, 0x5A, 0x5D),  # Silvermont, Airmont
-    *(0x5C, 0x5F, 0x7A, 0x86, 0x96, 0x9C),  # Goldmont, Tremont
-    *(0x57, 0x85),  # Xeon Phi
-)
-_GRACEMONTS = (0xBE, 0xAF, 0xB6)  # Alder Lake N, Sierra Forest, Grand Ridge
-
-_INTEL_MODELS: dict[int, tuple[Bit, ...]] = {
-    **dict.fromkeys(_NEHALEM_TO_TIGER_LAKE, SINCE_NEHALEM),
-    **dict.fromkeys(_GOLDEN_COVES, GOLDEN_COVE),
-    **dict.fromkeys(_REDWOOD_COVES, REDWOOD_COVE),
-    **dict.fromkeys(_SMALL, SMALL_CORES),
-    **dict.fromkeys(_GRACEMONTS, GRACEMONT),
+_INTEL_MODELS = {
+    SINCE_NEHALEM: (
+        *(0x1A, 0x1E, 0x1F, 0x2E, 0x25, 0x2C, 0x2F),  # Nehalem, Westmere
+        *(0x2A, 0x2D, 0x3A, 0x3E),  # Sandy Bridge, Ivy Bridge
+        *(0x3C, 0x3F, 0x45, 0x46, 0x3D, 0x47, 0x4F, 0x56),  # Haswell, Broadwell
+        *(0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6, 0x66),  # Skylake to Comet Lake, Cannon Lake
+        *(0x6A, 0x6C, 0x7D, 0x7E, 0x9D, 0xA7, 0x8C, 0x8D),  # Ice Lake, Rocket Lake, Tiger Lake
+    ),
+    GOLDEN_COVE: (0x97, 0x9A, 0xB7, 0xBA, 0xBF, 0x8F, 0xCF),  # Alder Lake, Raptor Lake, Sapphire and Emerald Rapids
+    REDWOOD_COVE: (0xAA, 0xAC, 0xAD, 0xAE),  # Meteor Lake, Granite Rapids
+    SMALL_CORES: (
+        *(0x37, 0x4A, 0x4D, 0x4C, 0x5A, 0x5D),  # Silvermont, Airmont
+        *(0x5C, 0x5F, 0x7A, 0x86, 0x96, 0x9C),  # Goldmont, Tremont
+        *(0x57, 0x85),  # Xeon Phi
+    ),
+    GRACEMONT: (0xBE, 0xAF, 0xB6),  # Alder Lake N, Sierra Forest, Grand Ridge
 }
 """Models of family 6; of hybrid processors the large cores."""
 
@@ -85,8 +79,8 @@ def layout_of(
 
     `small_core`: the CPU is one of a hybrid processor's efficient cores. `announced`: CPUID leaf 8000_0021 has bit 13
     of EAX set, by which AMD's processors say that they have the register."""
-    if vendor == "GenuineIntel" and family == 6 and model in _INTEL_MODELS:
-        bits = _INTEL_MODELS[model]
+    bits = next((bits for bits, models in _INTEL_MODELS.items() if model in models), None)
+    if vendor == "GenuineIntel" and family == 6 and bits is not None:
         return Layout(INTEL_REGISTER, GRACEMONT if small_core and L2_AMP in bits else bits)
     if vendor == "AuthenticAMD" and announced and family is not None and family >= _AMD_FIRST_FAMILY:
         return Layout(AMD_REGISTER, _AMD_BITS)
