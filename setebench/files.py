@@ -32,8 +32,3 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
     if len(data) > most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB" if most >> 20 else f"larger than {most >> 10} KiB")
     return data
-
-
-def read_text(path: str | Path, most: int = MOST_BYTES) -> str:
-    """All of a regular file of UTF-8 text. Raises `OSError` and `UnicodeDecodeError`."""
-    return read_bytes(path, most).decode()

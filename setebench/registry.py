@@ -118,7 +118,7 @@ def own_folder() -> Path | None:
 def _declared_summary(path: Path) -> str | None:
     """The summary that the module's `SCENARIO = Scenario(summary="...")` declares, a text of one line; None for a
     module without."""
-    found = re.search(r'^SCENARIO = .*?\bsummary="(.*?)"', files.read_text(path), re.MULTILINE | re.DOTALL)
+    found = re.search(r'^SCENARIO = .*?\bsummary="(.*?)"', files.read_bytes(path).decode(), re.MULTILINE | re.DOTALL)
     return found and found[1]
 
 

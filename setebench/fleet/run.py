@@ -168,7 +168,7 @@ def by_ssh(path: Path) -> Place:
     if shutil.which("ssh") is None:
         raise UsageError("--hosts needs ssh, and there is none here")
     try:
-        lines = files.read_text(path).splitlines()
+        lines = files.read_bytes(path).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {str(path)!r}: {error}") from error
     hosts = [host for line in lines if (host := line.partition("#")[0].strip())]

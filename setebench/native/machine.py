@@ -179,9 +179,7 @@ class NativeMachine(NativeCounters):
 
         One uniform wait over exactly one step would do, but the step in cycles drifts with the frequency; the sum of
         two leaves only the square of that error."""
-        first, second = self._rng.random((2, count)) * self._dither_cycles
-        waits: NDArray[np.int32] = (first + second).astype(np.int32)
-        return waits
+        return self._rng.triangular(0.0, self._dither_cycles, 2 * self._dither_cycles, count).astype(np.int32)
 
     # -- the clock --------------------------------------------------------------------------------------------------
 

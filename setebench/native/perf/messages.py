@@ -18,8 +18,6 @@ from setebench.host.tree import Tree
 from setebench.native.perf.attributes import EVERYBODY, Attributes, Flag, Type
 from setebench.native.perf.sysfs import Pmu, core_pmus, read_pmus
 
-SECCOMP_FILTER = "2"
-
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """What decides over the right and the ability to count. None: the system does not say."""
@@ -47,7 +45,7 @@ def read_situation(tree: Tree | None = None) -> Situation:
     return Situation(
         paranoid=system.rights.perf_event_paranoid,
         privileged=system.rights.privileged,
-        seccomp=tree.fields("proc/self/status").get("Seccomp") == SECCOMP_FILTER,
+        seccomp=tree.fields("proc/self/status").get("Seccomp") == "2",  # by a filter
         hypervisor=system.hypervisor,
         nmi_watchdog=system.rights.nmi_watchdog,
         pmus=read_pmus(tree),
