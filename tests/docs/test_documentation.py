@@ -156,7 +156,7 @@ def test_the_commands_on_comparing_print_what_the_page_shows(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```console\n(.*?)^```$", _text(ROOT / "docs/compare.md"), re.MULTILINE | re.DOTALL)
     sessions = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
-    assert len(sessions) == 4
+    assert len(sessions) == 3
     for session in sessions:
         command, _, shown = session.partition("\n")
         result = CliRunner().invoke(setebench, shlex.split(command)[1:])
