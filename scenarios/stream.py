@@ -84,8 +84,7 @@ def _row(stream: Stream, array: int) -> Finding:
     rates = known[np.isfinite(known)]
     form = "rolled" if stream.best_form else "unrolled"
     spread = f"{rates.min():.4g} to {rates.max():.4g} GB/s"
-    ran = f"{TABLE[name]}, {form}, {len(rates)} rounds: {spread}"
-    how = f"{ran}, arrays of {array >> 20} MiB"
+    how = f"{TABLE[name]}, {form}, {len(rates)} rounds: {spread}, arrays of {array >> 20} MiB"
     return decide.measured(parameter, rate_of_rounds(rates), "GB/s", how, EVIDENCE)
 
 

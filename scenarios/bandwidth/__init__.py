@@ -28,8 +28,9 @@ from setebench.probe.kernels import KERNELS
 from setebench.report.plots.rates import bandwidth_figure
 from setebench.results import Finding
 from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
+from setebench.stats import decide
 
-from .findings import EVIDENCE, evidence_of, findings_of, no_room
+from .findings import EVIDENCE, evidence_of, findings_of
 from .sets import bytes_of, shared
 
 ACCESSING = tuple(name for name, kernel in KERNELS.items() if kernel.accesses)
@@ -49,6 +50,8 @@ MEMORY_TIME = 0.03
 
 SPACED = 1.25
 """Memory over data: arrays of a block lie apart."""
+
+NO_ROOM = "no data set of so many threads outgrows the level before and fits this one, in the memory that there is"
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -75,14 +78,16 @@ def answer(context: Context) -> Iterator[Finding]:
     context.evidence[EVIDENCE] = {"sweeps": sweeps}
     per_ns = levels.pace.value * facts.ticks_per_second / 1e9 if levels.pace else None
     for case in cases:
-        yield from (no_room(case, level) for level, size in sizes[case].items() if not size)
+        yield from (
+            decide.unresolved(case.parameter(each), "GB/s", NO_ROOM) for each in sizes[case] if not sizes[case][each]
+        )
         for stream in streams[case]:
             yield from findings_of(stream, per_ns)
 
     def loads(own: Context, cpus: tuple[int, ...], parts: int) -> Iterator[Finding]:
         case = replace(cases[0], cpus=cpus)
         if not (size := _sizes(own, levels, case, memory)[MEMORY]):
-            raise UnsupportedError("there is too little memory")
+            raise UnsupportedError(NO_ROOM)
         stream = Stream.over(case, MEMORY, size, 0)
         measure(own, [stream], Budget(facts, FAST_SECONDS, parts), memory.last)
         yield from findings_of(stream)

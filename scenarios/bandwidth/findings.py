@@ -64,13 +64,6 @@ def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alon
     return decide.backed(decide.within(bound, rate.low, rate.high), EVIDENCE)
 
 
-def no_room(case: Case, level: str) -> Finding:
-    """The finding of a level that no data set of so many threads surely lies in."""
-    threads = f"{len(case.cpus)} thread{'s' if len(case.cpus) > 1 else ''}"
-    reason = f"no data set of {threads} outgrows the level before and fits this one, in the memory that there is"
-    return decide.unresolved(case.parameter(level), "GB/s", reason)
-
-
 def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
     """A case as evidence: what it was, and every round of every level's data set in the faster form of its loop."""
     rounds = [[each.gigabytes for each in stream.rounds[stream.best_form]] for stream in streams]

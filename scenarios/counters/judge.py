@@ -59,8 +59,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(NamedTuple):
-    """What was counted by epoch per piece of work, and what each explanation expects: within its tolerance where it has
-    one, exactly where not; one that is not in it expects anything."""
+    """Counts of a workload per piece of work, shape (epochs,), and the count that each explanation, by name, expects,
+    within its `tolerance` or exactly. An explanation that isn't in `expected` allows any count."""
 
     name: str
     counted: Numbers

@@ -123,7 +123,7 @@ class Lines:
         return {TARGET: np.full(count, self.order[0])}
 
     def flushed(self, count: int) -> Probe:
-        """So many of the lines flushed, by their offsets from the first one."""
+        """A probe that flushes the first `count` lines; its base is the first one."""
         probe = Probe()
         for offset in (self.order[:count] - self.order[0]).tolist():
             probe = probe.flush(TARGET + offset)

@@ -52,7 +52,7 @@ class Stores:
             self._cycles.setdefault(kind, []).append(cycles)
 
     def findings(self) -> Iterator[Finding]:
-        """What all times together show."""
+        """Infer latencies of stores from all rounds so far, after each kind of prefetch."""
         wanted, hints = self._wanted(), self._trials.context.machine.facts.prefetch_hints
         if self._cycles:
             self._trials.context.evidence["store_after"] = {"hints": wanted, "cycles_by_time": self._cycles}

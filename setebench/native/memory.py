@@ -104,13 +104,12 @@ def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:
     region = _small_region(size) if page_size == SMALL_PAGE else _huge_region(size, page_size)
     if populate:
         region.touch()
-    if page_size == HUGE_PAGE and populate and region.granted == "madvise":
-        huge = region.backing().get(HUGE_PAGE, 0)  # advice alone proves nothing
-        if huge < region.size:
-            raise UnsupportedError(
-                f"the kernel backed {huge >> 20} of {region.size >> 20} MiB by 2 MiB pages; "
-                "reserve some (vm.nr_hugepages) or set transparent_hugepage/enabled to madvise"
-            )
+    huge = region.backing().get(HUGE_PAGE, 0) if populate and region.granted == "madvise" else region.size
+    if huge < region.size:  # advice alone proves nothing
+        raise UnsupportedError(
+            f"the kernel backed {huge >> 20} of {region.size >> 20} MiB by 2 MiB pages; "
+            "reserve some (vm.nr_hugepages) or set transparent_hugepage/enabled to madvise"
+        )
     return region
 
 

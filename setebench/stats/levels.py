@@ -190,8 +190,8 @@ class _Readings:
 
 
 def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, params: LevelsParams) -> Mixture:
-    """Of working sets, the smallest first, and of flushed lines, which are the last; `begin` are latencies that are
-    likely there, the first cache's among them. Components ascend."""
+    """Fit a mixture of latencies to the chains of working sets, the smallest first, and of flushed lines, the last.
+    `begin` are likely latencies, the first cache's among them; more are added while that explains more; they ascend."""
     cycles = np.array(sorted(begin))
     private = float(params.near * cycles[1]) if len(cycles) > 2 else np.inf
     readings = _Readings(sources, clock, private, params)
