@@ -115,22 +115,6 @@ def test_more_than_there_is(page_size: int) -> None:
         map_region(1 << 60, page_size, True)
 
 
-def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
-    region = map_region(SMALL_PAGE, SMALL_PAGE, populate=False)
-
-    def linking() -> None:
-        words = region.numbers()
-        words[0] = 1.0
-        raise KeyboardInterrupt  # its frame, and with it the view, lives as long as the traceback
-
-    with pytest.raises(KeyboardInterrupt):
-        try:
-            linking()
-        finally:
-            region.release()
-    region.release()
-
-
 @pytest.mark.parametrize("wanted", ["4k", "2m"])
 def test_memory_lies_in_pages_of_the_size_that_is_wanted(wanted: str) -> None:
     machine: Any = SimpleNamespace(allocate=lambda size, page, populate: map_region(size, page, populate))
