@@ -27,10 +27,6 @@ FALSE_MARKS = 0.05
 """Fraction of marks that are false, on average."""
 
 
-MOST_NAMES = 6
-"""Parameters that a note spells out."""
-
-
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter over the fleet. Of numbers: the centre, the standard deviations of a run about its node (`within`)
     and of nodes about the centre (`between`), the 95 % prediction interval of one run of another healthy node
@@ -125,9 +121,9 @@ def compare(paths: Iterable[str | Path], progress: Callable[[str], None] = lambd
     if len(made) > 1:
         parts = [f"{how} on {folded(in_order(own))}" for how, own in sorted(made.items())]
         notes.append(f"results differ in how they were made: {'; '.join(parts)}")
-    differing = [name for name, column in columns.items() if len(column.method_versions - {0}) > 1]
+    differing = [name.partition(".")[0] for name, column in columns.items() if len(column.method_versions - {0}) > 1]
     if differing:
-        named = f"{', '.join(differing[:MOST_NAMES])}{' and others' if len(differing) > MOST_NAMES else ''}"
+        named = ", ".join(f"{name}.*" for name in dict.fromkeys(differing))
         notes.append(f"measured by different versions of the method, by which alone nodes may differ: {named}")
     names, answered = list(nodes), [column.answered for column in columns.values()]
     if all(len(set(own)) == len(own) for own in answered):

@@ -26,8 +26,8 @@ _MAP_PAGE_BITS = 26  # flags of mmap from this bit on: binary logarithm of the p
 _RESERVED = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
 
 _NODES = "sys/devices/system/node"
-_MBIND, _PREFERRED, _STRICT_AND_MOVE = 237, 1, 1 | 2  # x86-64's system call, for which the C library has no function
-_WORDS, _WORD_BITS = 16, 64
+_MOST_NODES = 1024
+_MBIND, _PREFERRED, _STRICT_AND_MOVE = 237, 1, 1 | 2  # x86-64's system call: the C library has no function for it
 
 Granted = Literal["none", "hugetlb", "madvise"]
 """How 2 MiB pages were granted."""
@@ -189,7 +189,7 @@ def memory_nodes(tree: Tree) -> tuple[MemoryNode, ...]:
 def bind(region: Region, node: int) -> bool:
     """See `setebench.machine.BindsMemory`. The node is preferred and not forced, as a full one would end the process;
     the kernel moves pages, and says whether any lies elsewhere."""
-    mask = (ctypes.c_ulong * _WORDS)()
-    mask[node // _WORD_BITS] = 1 << node % _WORD_BITS
-    where, bits = (ctypes.c_void_p(region.address), ctypes.c_ulong(region.size)), ctypes.c_ulong(_WORDS * _WORD_BITS)
+    mask = (ctypes.c_uint8 * (_MOST_NODES // 8))()
+    mask[node // 8] = 1 << node % 8
+    where, bits = (ctypes.c_void_p(region.address), ctypes.c_ulong(region.size)), ctypes.c_ulong(_MOST_NODES)
     return not _libc.syscall(_MBIND, *where, _PREFERRED, mask, bits, _STRICT_AND_MOVE)

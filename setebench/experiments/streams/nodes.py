@@ -15,13 +15,12 @@ from setebench.scenario import Context
 from setebench.stats import decide
 
 Question = Callable[[Context, tuple[int, ...], int], Iterator[Finding]]
-"""A question, by its context, the CPUs that it may use, and of how many parts it is one."""
 
 
 def matrix(context: Context, question: Question, failed: str, unit: str) -> Iterator[Finding]:
-    """The findings of a question for all CPUs of each node that has some, and memory of each; none where there are no
-    two nodes, or memory can't be bound. Parameters end in both nodes' numbers; `failed` is left open for pairs that
-    can't be measured."""
+    """The findings of a `question` (called with its context, CPUs, and the number of such calls) for all CPUs of each
+    node that has some, and memory of each node; none where there are no two, or memory can't be bound. Parameters end
+    in both nodes' numbers; `failed` is left open for pairs that can't be measured."""
     facts = context.machine.facts
     homes = {node.number: tuple(cpu for cpu in facts.cpus if cpu in node.cpus) for node in facts.nodes}
     pairs = [(home, memory) for home, memory in product(homes, homes) if homes[home]]
