@@ -80,8 +80,8 @@ def _array_bytes(context: Context, affordable: int) -> tuple[int, float]:
 def _row(stream: Stream, array: int) -> Finding:
     """A kernel's rate."""
     parameter, name = stream.case.parameter("memory"), stream.case.kernel.name
-    known = np.array([each.gigabytes for each in stream.rounds[stream.best_form]])
-    rates = known[np.isfinite(known)]
+    per_round = np.array([each.gigabytes for each in stream.rounds[stream.best_form]])
+    rates = per_round[np.isfinite(per_round)]
     form = "rolled" if stream.best_form else "unrolled"
     spread = f"{rates.min():.4g} to {rates.max():.4g} GB/s"
     how = f"{TABLE[name]}, {form}, {len(rates)} rounds: {spread}, arrays of {array >> 20} MiB"

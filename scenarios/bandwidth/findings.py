@@ -30,8 +30,8 @@ def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding
     (`per_ns` cycles a nanosecond): what a round reached depends on the clock that neighbours left the core just then.
     All threads together lower the clock themselves."""
     rolled, case = stream.best_form, stream.case
-    known = np.array(stream.rounds[rolled]).T  # gigabytes, bytes a cycle
-    rates, cycles = (each[np.isfinite(each)] for each in known)
+    values = np.array(stream.rounds[rolled]).T  # gigabytes, bytes a cycle
+    rates, cycles = (each[np.isfinite(each)] for each in values)
     name = case.parameter(stream.level)
     if not len(rates):
         yield decide.unresolved(name, "GB/s", "in no round did the references of enough samples agree; run again")

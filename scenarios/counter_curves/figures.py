@@ -96,27 +96,27 @@ def draw(evidence: Mapping[str, Any]) -> Picture:
     found = evidence.get("counter_curves") or {}
     if not found.get("points"):
         raise SetebenchError("there is nothing to plot: the evidence holds no curve")
-    name, known = found["figure"], FIGURES[found["figure"]]
-    points = [point for point in found["points"] if all(point[each] in known.only[each] for each in known.only)]
+    name, drawn = found["figure"], FIGURES[found["figure"]]
+    points = [point for point in found["points"] if all(point[each] in drawn.only[each] for each in drawn.only)]
     paper, _, number = name.partition("-")
     source = {"helm": "Helm and Taura 2019", "molka": "Molka et al. 2017"}[paper]
-    picture, axes = new_figure(f"{known.title}\n(after {source}, Figure {number})", *known.labels)
+    picture, axes = new_figure(f"{drawn.title}\n(after {source}, Figure {number})", *drawn.labels)
     axes.title.set_fontsize(10)
-    if known.x == "bytes":
+    if drawn.x == "bytes":
         axes.set_xscale("log", base=2)
         size_axis(axes)
-    elif known.x == "role":
+    elif drawn.x == "role":
         axes.tick_params("x", labelrotation=25)
     index = 0
-    for setting in dict.fromkeys(point.get(known.by) for point in points):
-        for y in known.y:
-            own = [point for point in points if point.get(known.by) == setting and point.get(y)]
-            curve = [(_value(point[known.x]), _value(point[y], known.statistic)) for point in own]
-            if known.x == "gb_per_s":
+    for setting in dict.fromkeys(point.get(drawn.by) for point in points):
+        for y in drawn.y:
+            own = [point for point in points if point.get(drawn.by) == setting and point.get(y)]
+            curve = [(_value(point[drawn.x]), _value(point[y], drawn.statistic)) for point in own]
+            if drawn.x == "gb_per_s":
                 curve.sort()
             if curve:
-                label = y.replace("_", " ") if len(known.y) > 1 else ""
-                label += f"{', ' if label else ''}{known.by} {setting}" if setting not in (None, "") else ""
+                label = y.replace("_", " ") if len(drawn.y) > 1 else ""
+                label += f"{', ' if label else ''}{drawn.by} {setting}" if setting not in (None, "") else ""
                 axes.plot(*zip(*curve, strict=True), label=label or y, **style(index))
                 index += 1
     axes.set_ylim(bottom=0)

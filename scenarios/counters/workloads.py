@@ -93,15 +93,15 @@ class Workload:
         return {*self.expected, *self.timed}
 
 
-def sized(name: str, probe: Callable[[int], Probe], size: int, placements: Placements, **known: Any) -> Workload:
+def sized(name: str, probe: Callable[[int], Probe], size: int, placements: Placements, **fields: Any) -> Workload:
     """A probe of so much work, repeated `HOT` times: nothing of the loop around it is in the slope over amounts."""
-    return Workload(name=name, make=lambda amount: (probe(amount * size), placements), unit=size * HOT, **known)
+    return Workload(name=name, make=lambda amount: (probe(amount * size), placements), unit=size * HOT, **fields)
 
 
-def repeated(name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, **known: Any) -> Workload:
+def repeated(name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, **fields: Any) -> Workload:
     """A probe of so many `pieces` of work (1), repeated so often for each unit of amount."""
-    pieces = known.pop("pieces", 1)
-    return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **known)
+    pieces = fields.pop("pieces", 1)
+    return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **fields)
 
 
 @dataclass
@@ -263,15 +263,15 @@ class Battery:
             yield self._chased_around(name, near, work=work, expected=own, timed=STALLS)
         expected = {"l2_rfo": part, "l2_rfo_miss": 0.0, "l1d_writeback": part, "l2_writeback": 0.0}
         tolerance = dict.fromkeys((*expected, *IN_MEMORY), loose) | {"l2_rfo": 0.3, "l1d_writeback": 0.3}
-        known: dict[str, Any] = {"expected": expected | dict.fromkeys(IN_MEMORY, 0.0), "tolerance": tolerance}
-        yield repeated("l2_store", STORE, partial(near.placed, 1), 1024, warm=near.stored, **known)
+        fields: dict[str, Any] = {"expected": expected | dict.fromkeys(IN_MEMORY, 0.0), "tolerance": tolerance}
+        yield repeated("l2_store", STORE, partial(near.placed, 1), 1024, warm=near.stored, **fields)
         expected = read | dict.fromkeys(("load_l1_miss", "l1d_fill", "l2_fill"), 1.0)
         if third:
             part = self._part(beyond, cycles[third[0]], cycles[MEMORY])
             expected |= dict.fromkeys(MEMORY_READS, part)
         yield self._chased_around("beyond_chase", beyond, expected=expected)
-        known = {"expected": dict.fromkeys(GIVEN_AWAY, 1.0), "beside": True}
-        yield repeated("beyond_store", STORE, partial(beyond.placed, 1), 1024, warm=beyond.stored, **known)
+        fields = {"expected": dict.fromkeys(GIVEN_AWAY, 1.0), "beside": True}
+        yield repeated("beyond_store", STORE, partial(beyond.placed, 1), 1024, warm=beyond.stored, **fields)
 
     def _part(self, lines: Lines, before: float, own: float) -> float:
         """The part of a step's lines that a level serves, once all were gone around twice; none or all of them where
@@ -284,12 +284,12 @@ class Battery:
         part, loose = (step - before) / (own - before), self._params.looseness
         return part if loose < part < 1 - loose else float(part >= 0.5)
 
-    def _chased_around(self, name: str, lines: Lines, work: str = "", **known: Any) -> Workload:
+    def _chased_around(self, name: str, lines: Lines, work: str = "", **fields: Any) -> Workload:
         loose = self._params.looseness
-        tolerance = {role: max(loose, min(n, 1 - n)) for role, n in known["expected"].items()}
+        tolerance = {role: max(loose, min(n, 1 - n)) for role, n in fields["expected"].items()}
         chase = Probe().start().chase(TARGET, CHASE_STEPS, work=work).stop()
-        known |= {"tolerance": tolerance, "warm": lines.chased, "pieces": CHASE_STEPS}
-        return repeated(name, chase, partial(lines.placed, CHASE_STEPS), 12, **known)
+        fields |= {"tolerance": tolerance, "warm": lines.chased, "pieces": CHASE_STEPS}
+        return repeated(name, chase, partial(lines.placed, CHASE_STEPS), 12, **fields)
 
     def _lines_of(self, size_bytes: float) -> Lines:
         context = self._context
@@ -311,9 +311,9 @@ class Battery:
         elsewhere = {*self._context.machine.facts.cpus} - {self._context.own_cpu, *self._siblings()}
         if elsewhere:
             probe, writes = Probe().barrier().load(TARGET).fence().barrier(), STORE.fence().barrier().barrier()
-            known: dict[str, Any] = {"partners": {min(elsewhere): writes}, "expected": {"hitm_local": 1.0}}
+            fields: dict[str, Any] = {"partners": {min(elsewhere): writes}, "expected": {"hitm_local": 1.0}}
             yield repeated(
-                "handed_over", probe, partial(self._targets(20).placed, 1), self._params.repetitions, **known
+                "handed_over", probe, partial(self._targets(20).placed, 1), self._params.repetitions, **fields
             )
 
     def _beside(self, own: list[Workload]) -> Iterator[Workload]:

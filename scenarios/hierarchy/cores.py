@@ -144,15 +144,15 @@ def transfer_findings(context: Context, rounds: Sequence[Reads]) -> Iterator[Fin
 
 def transfer_finding(name: str, reads: Sequence[Read]) -> Finding:
     """Infer the latency of reading another core's line from all rounds of one pair of CPUs and one state."""
-    parameter, known = f"latency.core_to_core.{name}", [each for each in reads if np.isfinite(each.cycles)]
+    parameter, answered = f"latency.core_to_core.{name}", [each for each in reads if np.isfinite(each.cycles)]
     together = float(np.mean([each.one_core for each in reads]))
-    if not known:
+    if not answered:
         reason = "in too few samples the two CPUs were on two cores"
         return decide.unresolved(
             parameter, "cycles", reason if together else "needs a third core that is further away than the owner"
         )
-    value, ns = (quantile_of_rounds(each, LATENCY) for each in list(zip(*known, strict=True))[:2])
-    how = f"chases over lines of another core, {len(known)} rounds, {ns.value:.4g} ns [{ns.low:.4g}, {ns.high:.4g}]"
+    value, ns = (quantile_of_rounds(each, LATENCY) for each in list(zip(*answered, strict=True))[:2])
+    how = f"chases over lines of another core, {len(answered)} rounds, {ns.value:.4g} ns [{ns.low:.4g}, {ns.high:.4g}]"
     how += f"; both CPUs shared one core in {together:.0%} of the time" if together else ""
     return decide.measured(parameter, value._replace(low=max(value.low, 0.0)), "cycles", how, "core_to_core")
 

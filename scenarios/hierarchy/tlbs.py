@@ -161,8 +161,8 @@ class TlbPages:
         """Measure the translation's cycles at `count` numbers of pages from `low` to `high`, means of so many draws."""
         pages = np.unique(np.geomspace(low, min(high, self.most), count).round())
         cycles = np.array([np.mean([self.miss(int(each)) for _ in range(draws)]) for each in pages])
-        known = np.isfinite(cycles)
-        return TlbRound(pages=pages[known], cycles=cycles[known])
+        finite = np.isfinite(cycles)
+        return TlbRound(pages=pages[finite], cycles=cycles[finite])
 
     def round(self) -> TlbRound:
         """Costs up to all pages, each the middle one of three neighbours, more about the steps; and the entries of the

@@ -99,15 +99,15 @@ def _loaders(context: Context, cpus: tuple[int, ...]) -> tuple[int, ...]:
     facts = context.machine.facts
     ordered = [cpu for cpu in choose_cpus(facts, context.own_cpu, len(facts.cpus)) if cpu in cpus]
     own = next((group for group in facts.siblings if ordered[0] in group), ())
-    apart = [cpu for cpu in ordered[1:] if cpu not in own]
+    other_cores = [cpu for cpu in ordered[1:] if cpu not in own]
     threads = context.options.get("threads")
     if threads is None:
-        return tuple(apart[: PARAMS.threads])
+        return tuple(other_cores[: PARAMS.threads])
     if not 0 <= threads < len(facts.cpus):
         raise UsageError(
             f"{threads} loading threads beside the chase don't fit: {facts.name} has {len(facts.cpus)} CPUs"
         )
-    return tuple([*apart, *(cpu for cpu in ordered[1:] if cpu in own)][:threads])
+    return tuple([*other_cores, *(cpu for cpu in ordered[1:] if cpu in own)][:threads])
 
 
 def _steps(context: Context, most: int) -> list[Step]:
@@ -127,9 +127,9 @@ def _steps(context: Context, most: int) -> list[Step]:
 def _latency(rounds: list[Reading]) -> Interval:
     """The middle of rounds: load of others makes latency longer, and what neighbours leave of memory drifts both
     ways."""
-    known = np.array([each.ns for each in rounds])
-    room = PARAMS.run_to_run * float(np.nanmedian(known))
-    return quantile_of_rounds(known, MIDDLE, (room, room))
+    latencies = np.array([each.ns for each in rounds])
+    room = PARAMS.run_to_run * float(np.nanmedian(latencies))
+    return quantile_of_rounds(latencies, MIDDLE, (room, room))
 
 
 def _findings(curve: Curve, loaders: int) -> Iterator[Finding]:
@@ -149,8 +149,8 @@ def _findings(curve: Curve, loaders: int) -> Iterator[Finding]:
     most = max(rates, key=lambda load: rates[load].value)
     how = f"{most.threads} loading, {most.delay} no-operations between four lines"
     # chance decides which of the loads that may be as high is the highest: the interval holds latency beside each
-    beside = [_latency(loads[load]) for load in loads if rates[load].value >= rates[most].low]
-    at_peak = Interval(_latency(loads[most]).value, min(each.low for each in beside), max(each.high for each in beside))
+    near = [_latency(loads[load]) for load in loads if rates[load].value >= rates[most].low]
+    at_peak = Interval(_latency(loads[most]).value, min(each.low for each in near), max(each.high for each in near))
     yield decide.measured(f"{prefix}.at_peak", at_peak, "ns", how, EVIDENCE)
     yield decide.measured(f"{prefix}.reached_bandwidth", rates[most], "GB/s", how, EVIDENCE)
     name = f"{prefix}.peak_bandwidth"

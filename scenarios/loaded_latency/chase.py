@@ -152,8 +152,8 @@ class LoadedChase:
             self._steps[step] = int(np.clip(wanted, PARAMS.least_steps, self._bytes // self._line))
         if lasted.mean() < PARAMS.least_lasting:
             return Reading(float("nan"), float("nan"))
-        beside = paired(self._context, chase[lasted, :WHOLE], lines)
-        own = located_ticks(beside, params=PairsParams(ceiling_cycles=PARAMS.ceiling_cycles))
+        timed = paired(self._context, chase[lasted, :WHOLE], lines)
+        own = located_ticks(timed, params=PairsParams(ceiling_cycles=PARAMS.ceiling_cycles))
         moved = count * STREAMS / np.median(loads[:, lasted], axis=1)
         per_second = self._facts.ticks_per_second
         rate = (lines / own + float(moved.sum())) * self._line * per_second / 1e9

@@ -34,10 +34,10 @@ def _unless_taken(found: Finding, evidence: Evidence, params: Params) -> Finding
         return _at_least(found.parameter, found.value, why, found.evidence)
     if evidence.disturbed <= params.disturbed:
         return found
-    beside = f"another thread of this core, maybe unseen by this system, ran beside {evidence.disturbed:.0%} of all"
+    co_runner = f"another thread of this core, maybe unseen by this system, ran beside {evidence.disturbed:.0%} of all"
     # it takes entries, and may hold a burst up for so long that the first ones are free again before its end
     least = min([int(found.low or 1), *(count for count in others if count > 0)])
-    return _at_least(found.parameter, least, f"{beside} bursts; {QUIETER}", found.evidence)
+    return _at_least(found.parameter, least, f"{co_runner} bursts; {QUIETER}", found.evidence)
 
 
 def _measured(parameter: str, jump: Jump, method: str, evidence: str, more: int = 0) -> Finding:

@@ -67,8 +67,8 @@ def _waits(questions: Questions, cpus: tuple[int, ...], level: str, burst: Burst
         return decide.unresolved(name, "bool", burst)
     state, delays = EVICTED if level == "l1" else FLUSHED, list[float]()
     for count in (params.fills * burst.count, max(burst.count - params.next_to, 1)):
-        beside, wait = replace(burst, count=count), params.half * questions.unit
-        rounds = [line_beside(questions.bursts, cpus, beside, wait) for _ in range(params.rounds)]
+        occupying, wait = replace(burst, count=count), params.half * questions.unit
+        rounds = [line_beside(questions.bursts, cpus, occupying, wait) for _ in range(params.rounds)]
         hit, near = (float(np.median(np.concatenate([each[of] for each in rounds]))) for of in (state, LOADED))
         delays.append((hit - near) / questions.unit)
     delay, key = delays[0] - delays[1], f"{level}_beside_another_thread"

@@ -43,8 +43,8 @@ def _access(trials: Trials, kind: str, additions: int) -> Probe:
     bursts, line = trials.bursts, LINE + trials.bursts.near
     probe = bursts.settled(Probe().store(line) if kind == "store" else Probe().load(line)).flush(GONE + 0)
     # stores may have a TLB of their own, which no load warms
-    beside = LINE + bursts.aside
-    probe = bursts.settled(probe.store(beside) if kind == "store" else probe.flush(beside)).start()
+    neighbour = LINE + bursts.aside
+    probe = bursts.settled(probe.store(neighbour) if kind == "store" else probe.flush(neighbour)).start()
     if kind == "prefetch":
         probe = probe.prefetch(line, trials.hint)
     else:

@@ -92,17 +92,17 @@ def _behind(trials: Trials, pages: int) -> Behind:
     # a load of another line warms the page's entry, or that of another page
     cold = bursts.settled(warm.load(WARM + 0)).start().load(line).stop()
     times = trials.by_state(cold, (LOADED, "cold"), _traversal(trials, pages))
-    apart, error = _difference(times["cold"], times[LOADED])
+    difference, error = _difference(times["cold"], times[LOADED])
     probe = bursts.settled(warm.prefetch(WANTED + 0, trials.hint))
     found = trials.done(probe.start().load(line).stop(), PREFETCHED, _traversal(trials, pages))
-    return Behind(apart, error, found)
+    return Behind(difference, error, found)
 
 
 def _difference(longer: Times, shorter: Times) -> tuple[float, float]:
     """Of mean times, without what stalls hit, and its standard error."""
-    kept = [each[each <= np.quantile(each, 0.95)] for each in (longer, shorter)]
-    apart = float(kept[0].mean() - kept[1].mean())
-    return apart, float(np.hypot(*(each.std() / len(each) ** 0.5 for each in kept)))
+    trimmed = [each[each <= np.quantile(each, 0.95)] for each in (longer, shorter)]
+    difference = float(trimmed[0].mean() - trimmed[1].mean())
+    return difference, float(np.hypot(*(each.std() / len(each) ** 0.5 for each in trimmed)))
 
 
 def _traversal(trials: Trials, pages: int) -> Others:

@@ -162,10 +162,10 @@ def carry_out(document: Document, machine: Machine, listener: Listener, raw: boo
     was, now = document.machine, machine.facts
     if (was.kind, was.name) != (now.kind, now.name):
         raise UsageError(f"it was begun on another machine, {was.name!r}; this is {now.name!r}")
-    plan, known = plan_of(document), {step.scenario: step for step in steps_of(document) if step.state == "done"}
-    number = 1 + max((step.session for step in known.values()), default=0)
-    steps = [known.get(name, Step(scenario=name, session=number)) for name in plan.scenarios]
-    stay = {name for step in known.values() for name in step.reported}
+    plan, done_before = plan_of(document), {step.scenario: step for step in steps_of(document) if step.state == "done"}
+    number = 1 + max((step.session for step in done_before.values()), default=0)
+    steps = [done_before.get(name, Step(scenario=name, session=number)) for name in plan.scenarios]
+    stay = {name for step in done_before.values() for name in step.reported}
     findings = [finding for finding in document.findings if finding.parameter in stay]
     document = _with(msgspec.structs.replace(document, findings=findings), steps)
 
@@ -173,7 +173,7 @@ def carry_out(document: Document, machine: Machine, listener: Listener, raw: boo
         scenario = registry.scenario(str(part.settings["scenario"]))
         return session.answered(part, scenario, machine, replace(how, raw=raw), shared)
 
-    return _in_turn(document, [step for step in steps if step.scenario not in known], measure, listener)
+    return _in_turn(document, [step for step in steps if step.scenario not in done_before], measure, listener)
 
 
 def infer(document: Document, listener: Listener | None = None) -> Document:
@@ -187,8 +187,8 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
         return session.infer(document, Settings(progress=listener.progress), {})
     steps = steps_of(document)
     done = sorted((step for step in steps if step.state == "done"), key=lambda step: step.session)
-    kept = {f"{RECORDING}{step.scenario}": recording_of(document.evidence, step.scenario) for step in done}
-    bare = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence=store.plain(kept))
+    recordings = {f"{RECORDING}{step.scenario}": recording_of(document.evidence, step.scenario) for step in done}
+    bare = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence=store.plain(recordings))
     return _in_turn(_with(bare, steps), done, session.infer, listener)
 
 

@@ -122,10 +122,10 @@ def run(**values: Any) -> None:
                 raise UsageError("there are no nodes that are up")
             folder = Folder.open(values["folder"], plan)
             limits = {"limit_seconds": values["limit"], "at_once": values["at_once"] or len(place.nodes)}
-            kept = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
-        progress.result(f"{sum(kept)} answers of {len(place.nodes)} nodes")
-    if not all(kept):
-        raise SetebenchError(f"{kept.count(False)} answers are missing; the same command measures them again")
+            complete = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
+        progress.result(f"{sum(complete)} answers of {len(place.nodes)} nodes")
+    if not all(complete):
+        raise SetebenchError(f"{complete.count(False)} answers are missing; the same command measures them again")
 
 
 def _place(values: dict[str, Any], problem: Any) -> AbstractContextManager[Place]:

@@ -63,9 +63,9 @@ def repeat(**values: Any) -> None:
         problem = partial(progress.result, always=True)
         limits: dict[str, Any] = {"limit_seconds": LIMIT_SECONDS, "at_once": 1}
         with progress.interruptible(lambda: f"the same command goes on in {values['folder']}."):
-            kept = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
-    if not all(kept):
-        raise SetebenchError(f"{kept.count(False)} runs are missing; the same command goes on in {values['folder']}")
+            done = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
+    if not all(done):
+        raise SetebenchError(f"{done.count(False)} runs are missing; the same command goes on in {values['folder']}")
     settings = {key: own[key] for key in ("machine", "cpu", "seed", "fast")}
     made = series.document(name, settings, [folder.file(job) for job in folder.jobs(HERE)])
     if values["form"] == "json":

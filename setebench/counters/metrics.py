@@ -81,14 +81,14 @@ class Definition(NamedTuple):
         roles, above, below = (*self.over, *self.per), " + ".join(self.over), " + ".join(self.per)
         lines = self.unit == "GB/s"
         method = f"({above}){' x line size' if lines else ''} / ({below or 'time'}); {self.source}"
-        known, measurement = Metric(unit=self.unit, roles=roles, method=method), measure(roles)
+        bare, measurement = Metric(unit=self.unit, roles=roles, method=method), measure(roles)
         if reason := measurement.objection(*roles):
-            return msgspec.structs.replace(known, reason=reason)
+            return msgspec.structs.replace(bare, reason=reason)
         divisor = measurement.sum(*self.per) if self.per else measurement.seconds
         if divisor <= 0:
-            return msgspec.structs.replace(known, reason=f"{below or 'time'} is 0")
+            return msgspec.structs.replace(bare, reason=f"{below or 'time'} is 0")
         factor = measurement.line_bytes / 1e9 if lines else 1.0
-        return msgspec.structs.replace(known, value=measurement.sum(*self.over) * factor / divisor)
+        return msgspec.structs.replace(bare, value=measurement.sum(*self.over) * factor / divisor)
 
 
 _ALPHA, _BETA, _GAMMA = "l1d_inflight_sum", "load_l1_miss", "load_fb_hit"
@@ -133,17 +133,17 @@ def cycles_by_cause(measure: Measure) -> dict[str, Metric]:
 
     Cycles spent on a mispredicted path count as productive, waiting for instructions as other, and phases that wait for
     loads and phases that wait for stores within one measurement as memory bound for the longer of the two only."""
-    known = Metric(unit="%", roles=("cycles", *PARTS_ROLES), method=PARTS_SOURCE)
+    bare = Metric(unit="%", roles=("cycles", *PARTS_ROLES), method=PARTS_SOURCE)
     made = {role: Definition(role, "", (role,), ("cycles",), PARTS_SOURCE).of(measure) for role in PARTS_ROLES}
     stalls, l1_miss, store_buffer, fb_full, sq_full = (each.value or 0.0 for each in made.values())
     reason = next((each.reason for each in made.values() if each.value is None), "")
     if stalls > 1 + CONTRADICTION:
         reason = reason or f"no_execute is {stalls:.2f} of all cycles, so one of the two counts is wrong"
     if reason:
-        return dict.fromkeys(PARTS, msgspec.structs.replace(known, reason=reason))
+        return dict.fromkeys(PARTS, msgspec.structs.replace(bare, reason=reason))
     # a part never exceeds its whole: full buffers are counted in cycles that execute something, too
     stalls = min(stalls, 1.0)
     memory = min(max(l1_miss, store_buffer), stalls)
     bandwidth = min(max(fb_full + sq_full, store_buffer), memory)
     values = (1 - stalls, stalls - memory, memory - bandwidth, bandwidth, store_buffer)
-    return {name: msgspec.structs.replace(known, value=100 * value) for name, value in zip(PARTS, values, strict=True)}
+    return {name: msgspec.structs.replace(bare, value=100 * value) for name, value in zip(PARTS, values, strict=True)}

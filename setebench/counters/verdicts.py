@@ -56,8 +56,8 @@ def _key(machine: MachineRecord, tool: Tool) -> dict[str, Any]:
     parts = [machine.environment.get(name) for name in ("cpu", "kernel")]
     cpu, kernel = (part if isinstance(part, dict) else {} for part in parts)
     processor = [machine.name, *(cpu.get(name) for name in ("vendor", "family", "model", "stepping"))]
-    known = {"processor": processor, "microcode": cpu.get("microcode"), "kernel": kernel.get("version")}
-    return known | {"version": tool.version}
+    identity = {"processor": processor, "microcode": cpu.get("microcode"), "kernel": kernel.get("version")}
+    return identity | {"version": tool.version}
 
 
 def _place(machine: MachineRecord) -> Path:

@@ -141,13 +141,13 @@ class Evictions:
 
     def resident(self, lines: Lines, wanted: int) -> Lines:
         """So many of these lines that the cache holds all of them at once, or as many as there are."""
-        kept = lines[:1]
+        held = lines[:1]
         for line in lines[1:]:
-            if len(kept) == wanted:
+            if len(held) == wanted:
                 break
-            if self.fraction(int(line), kept, limit=self.params.screened) < self.params.screened:
-                kept = np.append(kept, line)
-        return kept
+            if self.fraction(int(line), held, limit=self.params.screened) < self.params.screened:
+                held = np.append(held, line)
+        return held
 
     def find(self, victim: int, candidates: Lines) -> CacheSet | None:
         """A minimal set for a victim of candidates that share its sets of nearer caches, in random order; None where

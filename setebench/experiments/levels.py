@@ -159,8 +159,8 @@ class _Table:
         """Short chains of a size, of the rounds that were as quiet as the quietest."""
         cost, params = np.array([per_load(each) for each in sets]), self.params
         quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
-        kept = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
-        return {each: _pooled(kept, number)[: params.most] - self._added[each] for number, each in enumerate(SHORT)}
+        used = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
+        return {each: _pooled(used, number)[: params.most] - self._added[each] for number, each in enumerate(SHORT)}
 
     def _late(self, step: float) -> float:
         """Cycles that single loads which miss the first level take longer than loads of long chains: the second level's

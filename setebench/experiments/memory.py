@@ -67,9 +67,9 @@ def scattered(context: Context, region: Region, count: int, samples: int) -> Sca
     open row of memory; from sample to sample lines and warmers move on their own, each within half a page, or a region
     prefetcher would learn from some samples which line follows a warmer."""
     rng = context.fresh_rng()
-    apart = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // count), 1)
+    spacing = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // count), 1)
     quarter = TLB_PAGE_BYTES // region.line_size // 4
-    offsets = np.arange(count) * apart * TLB_PAGE_BYTES
+    offsets = np.arange(count) * spacing * TLB_PAGE_BYTES
     lines = offsets + rng.permutation(quarter)[np.arange(count) % quarter] * region.line_size
     warmers = offsets + (2 * quarter + rng.integers(0, quarter // 2, count)) * region.line_size
     room = region.size // TLB_PAGE_BYTES - int(offsets[-1]) // TLB_PAGE_BYTES

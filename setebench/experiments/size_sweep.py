@@ -88,16 +88,16 @@ class WorkingSet:
         windows, lines = self._windows.shape
         settled = settled and not self._lone
         group = 1 if self._lone else params.group
-        apart = max(windows // params.samples, 1) if settled else 1
-        warmup = 2 if self._lone else -(-windows // (apart * group)) if settled else 0
-        begins = np.arange(params.samples // group + warmup) * apart * group
+        spacing = max(windows // params.samples, 1) if settled else 1
+        warmup = 2 if self._lone else -(-windows // (spacing * group)) if settled else 0
+        begins = np.arange(params.samples // group + warmup) * spacing * group
         steps = params.lone if self._lone else lines - sum(SHORT)
         # one native call: a program's own data and steal push lines out of a second level within a millisecond
-        between = (apart - 1) * group * (lines + self._warmers.shape[1])
+        between = (spacing - 1) * group * (lines + self._warmers.shape[1])
         probe, places = Probe(), dict[Base, Lines]()
         if between:
             probe = probe.chase(BETWEEN, between)
-            places[BETWEEN] = self._warmers[(begins - (apart - 1) * group) % windows, 0]
+            places[BETWEEN] = self._warmers[(begins - (spacing - 1) * group) % windows, 0]
         questions, leads = list[Probe](), list[Probe]()
         for number in range(group):
             window, warm, at = (begins + number) % windows, Base(f"warm_{number}"), 0

@@ -74,8 +74,8 @@ def undisturbed(paired: Paired, params: PairsParams) -> NDArray[np.bool_]:
         params.ceiling_cycles * ticks_per_cycle * paired.accesses,
         2 * max(float(np.median(longest)), 0.0) + params.ceiling_cycles * ticks_per_cycle,
     )
-    kept: NDArray[np.bool_] = (np.abs(first - last) <= room) & usual & (longest <= 2 * paired.step_ticks + most)
-    return kept
+    usable: NDArray[np.bool_] = (np.abs(first - last) <= room) & usual & (longest <= 2 * paired.step_ticks + most)
+    return usable
 
 
 def _selected(paired: Paired, question: int, params: PairsParams) -> tuple[Numbers, Numbers]:

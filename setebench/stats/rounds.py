@@ -46,17 +46,17 @@ def quantile_of_rounds(values: ArrayLike, quantile: float, bias: tuple[float, fl
     """The quantile of rounds, shape (rounds,), with its 95 % interval, widened below and above by what the harness may
     add to every round (`bias`, not negative). NaN rounds don't count; with none left all is NaN. One round says nothing
     of others: its interval is infinite."""
-    known = np.asarray(values, dtype=np.float64)
-    known = known[np.isfinite(known)]
-    if not len(known):
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
         return Interval(float("nan"), float("nan"), float("nan"))
-    value = float(np.quantile(known, quantile))
-    if len(known) == 1:
+    value = float(np.quantile(finite, quantile))
+    if len(finite) == 1:
         return Interval(value, float("-inf"), float("inf"))
-    draws = np.random.default_rng(len(known)).integers(0, len(known), (DRAWS, len(known)))
-    resampled: NDArray[np.float64] = np.quantile(known[draws], quantile, axis=1)
+    draws = np.random.default_rng(len(finite)).integers(0, len(finite), (DRAWS, len(finite)))
+    resampled: NDArray[np.float64] = np.quantile(finite[draws], quantile, axis=1)
     low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
-    reach = _reach(known, quantile)
+    reach = _reach(finite, quantile)
     return Interval(value, float(min(low, value - reach) - bias[0]), float(max(high, value + reach) + bias[1]))
 
 
@@ -71,30 +71,30 @@ def low_of_samples(values: ArrayLike, bias: float) -> Interval:
     """The 16th percentile of samples of all rounds and sizes, of any shape, with an interval by how close the densest
     of the lower half lie: others were disturbed, in parts of rounds, and say nothing of the spread of quiet ones. It
     holds the densest ones, and is wider by `bias` at both ends. NaN samples don't count; with none left all is NaN."""
-    known = np.sort(np.asarray(values, dtype=np.float64), axis=None)
-    known = known[np.isfinite(known)]
-    if len(known) < LEAST_SAMPLES:
-        return quantile_of_rounds(known, LATENCY, (bias, bias))
-    lower, count = known[: len(known) // 2 + 1], max(LEAST_SAMPLES - 1, round(DENSEST * len(known)))
+    finite = np.sort(np.asarray(values, dtype=np.float64), axis=None)
+    finite = finite[np.isfinite(finite)]
+    if len(finite) < LEAST_SAMPLES:
+        return quantile_of_rounds(finite, LATENCY, (bias, bias))
+    lower, count = finite[: len(finite) // 2 + 1], max(LEAST_SAMPLES - 1, round(DENSEST * len(finite)))
     count = min(count, len(lower))
     begin = int(np.argmin(lower[count - 1 :] - lower[: len(lower) - count + 1]))
     dense = lower[begin : begin + count]
     # of a normal distribution the densest three tenths lie within 0.77 standard deviations
-    low, high = float(min(dense[0], np.quantile(known, LEAST))), float(dense[-1])
+    low, high = float(min(dense[0], np.quantile(finite, LEAST))), float(dense[-1])
     deviation = float(dense[-1] - dense[0]) / float(2 * special.ndtri(0.5 + DENSEST / 2))
-    value, reach = float(np.quantile(known, LATENCY)), _student(len(known), LATENCY) * deviation + bias
+    value, reach = float(np.quantile(finite, LATENCY)), _student(len(finite), LATENCY) * deviation + bias
     return Interval(value, min(value, low) - reach, max(value, high) + reach)
 
 
-def _reach(known: NDArray[np.float64], quantile: float) -> float:
+def _reach(finite: NDArray[np.float64], quantile: float) -> float:
     """How far from the quantile Student's t reaches, by the spread of the rounds on its side: those that disturbance
     moved the other way say nothing of it. In the middle, by the median deviation."""
     if quantile == MIDDLE:
-        deviation = float(np.median(np.abs(known - np.median(known)))) / special.ndtri(0.75)
+        deviation = float(np.median(np.abs(finite - np.median(finite)))) / special.ndtri(0.75)
     else:
-        quiet = known if quantile < MIDDLE else -known
+        quiet = finite if quantile < MIDDLE else -finite
         deviation = float(np.quantile(quiet, QUIET) - quiet.min())  # a standard deviation of six normal ones
-    return float(_student(len(known), quantile) * deviation)
+    return float(_student(len(finite), quantile) * deviation)
 
 
 def _student(count: int, quantile: float) -> float:

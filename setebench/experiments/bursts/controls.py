@@ -113,9 +113,9 @@ class Controls:
                 done = [each for each, far in own if far < self.params.silent]
                 joined[PREFETCHED] = np.concatenate(done or samples[PREFETCHED])
             found = [Near.of(joined[state], limit) for state in states if state != FLUSHED]
-            apart = abs(found[1].mean - found[0].mean)
+            gap = abs(found[1].mean - found[0].mean)
             if (
-                apart > self.params.errors * np.hypot(found[0].error, found[1].error)
+                gap > self.params.errors * np.hypot(found[0].error, found[1].error)
                 or len(samples[LOADED]) >= self.params.most_bursts
             ):
                 return found
@@ -133,8 +133,8 @@ class Controls:
 
     def _landed(self, hint: str, burst: Burst) -> str:
         loaded, evicted, prefetched = self._near_states(burst, hint)
-        known = self._context.evidence.setdefault("prefetched", dict(self._context.evidence["controls"]["cycles"]))
-        known[hint] = round(prefetched.mean, 1)
+        cycles = self._context.evidence.setdefault("prefetched", dict(self._context.evidence["controls"]["cycles"]))
+        cycles[hint] = round(prefetched.mean, 1)
         silent = float(np.mean(self.turns >= self.params.silent))
         if silent == 1:
             return NONE

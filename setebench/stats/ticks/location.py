@@ -20,8 +20,8 @@ def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np
     """Which samples (shape (n,)) no stall hit; see `STALL_SPANS`."""
     low, middle, high = np.quantile(ticks, (0.1, 0.5, 0.9))
     span = max(float(high - low), step_ticks, 1.0)
-    kept: NDArray[np.bool_] = ticks <= middle + STALL_SPANS * span
-    return kept
+    without_stalls: NDArray[np.bool_] = ticks <= middle + STALL_SPANS * span
+    return without_stalls
 
 
 def mean_ticks(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> float:

@@ -44,10 +44,10 @@ class Shares(NamedTuple):
 def unmix(references: Mapping[str, NDArray[np.int64]], sets: Sequence[NDArray[np.int64]]) -> Shares:
     """Shares of the levels (in the order of `references`, fastest first, at least 50 loads each) in each set of loads
     (shapes (n,), ticks), by intervals as wide as that of what never happened in so few loads."""
-    known = list(references.values())
-    fast, slow = np.quantile(known[-1], (0.05, 0.95))
+    sampled = list(references.values())
+    fast, slow = np.quantile(sampled[-1], (0.05, 0.95))
     most = slow + BEYOND * max(slow - fast, 0.1 * slow)
-    ticks = np.concatenate(known)
+    ticks = np.concatenate(sampled)
     values, cuts = np.unique(ticks), np.quantile(ticks, np.arange(1, BINS) / BINS, method="inverted_cdf")
     below = np.searchsorted(values, np.unique(cuts))
     # midway to the next value that occurs: loads a little slower than the second level's are no loads of memory
@@ -57,7 +57,7 @@ def unmix(references: Mapping[str, NDArray[np.int64]], sets: Sequence[NDArray[np
         rows = [np.searchsorted(edges, each[each <= most]) for each in several]
         return np.array([np.bincount(row, minlength=BINS) for row in rows], dtype=np.float64).reshape(-1, BINS)
 
-    densities = histograms(known) + SMOOTHING * (np.arange(BINS) <= len(edges))
+    densities = histograms(sampled) + SMOOTHING * (np.arange(BINS) <= len(edges))
     densities /= densities.sum(axis=1, keepdims=True)
     counts = histograms(sets)
     samples = counts.sum(axis=1, keepdims=True)
