@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from setebench.errors import SetebenchError
-from setebench.report.accuracy.page import page, published
+from setebench.report.accuracy.page import page
 from setebench.report.text import in_columns
 from setebench.score.run import read_sealed
 from setebench.score.sealed_log import log_path
@@ -46,12 +46,15 @@ def main() -> None:
     options = parser.parse_args()
     try:
         files = [scored(options)] if options.files is None else options.files
-        made = published([read_sealed(path) for path in files])
+        runs = [read_sealed(path) for path in files]
     except SetebenchError as error:
         sys.exit(f"accuracy: {error}")
+    if len({(run["inference"], run["simulator"]) for run in runs}) > 1 or any(run["sealed"]["nonce"] for run in runs):
+        sys.exit("accuracy: all runs must be of one inference and simulator, and their seeds without a nonce")
     options.figures.parent.mkdir(parents=True, exist_ok=True)
-    options.figures.write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
-    options.page.write_text(page(made, [*on_silicon(options.silicon.read_text()), *standing(made)]), encoding="utf-8")
+    options.figures.write_bytes(msgspec.json.format(msgspec.json.encode(runs), indent=1) + b"\n")
+    before = [*on_silicon(options.silicon.read_text()), *standing(runs)]
+    options.page.write_text(page(runs, before), encoding="utf-8")
 
 
 def scored(options: argparse.Namespace) -> Path:
@@ -112,12 +115,12 @@ def beside_c(rows: list[list[str]]) -> list[list[str]]:
     return made
 
 
-def standing(made: dict[str, Any]) -> list[str]:
+def standing(runs: list[dict[str, Any]]) -> list[str]:
     """Whether the runs are of the present inference, and how many sealed runs there were, stopped ones too."""
     lines = log_path().read_text().splitlines() if log_path().exists() else []
     events = [msgspec.json.decode(line)["event"] for line in lines]
     said = ", ".join(f"{events.count(event)} {event}" for event in ("begun", "ended", "stopped"))
-    old = any(run["inference"] != inference_hash() for run in made["runs"])
+    old = any(run["inference"] != inference_hash() for run in runs)
     changed = "**The inference has changed since the run below.** " if old else ""
     return ["", f"{changed}Sealed runs in the log (`benchmarks/sealed.jsonl`): {said}."]
 

@@ -85,15 +85,12 @@ def doctor(
 
 def recorded_text(arrays: dict[str, Any]) -> str:
     """What a recording shows, in a line."""
-    pace = arrays["pace"] / np.median(arrays["pace"])
-    microseconds = len(pace) * arrays["block_us"]
-    low, high = np.percentile(pace, (5, 95))
-    shared = np.sum(arrays["shared_lasts"]) * arrays["gap_unit_us"] / microseconds
+    pace, seconds = arrays["pace"] / np.median(arrays["pace"]), 1e-6 * len(arrays["pace"]) * arrays["block_us"]
+    shared = 1e-6 * np.sum(arrays["shared_lasts"]) * arrays["gap_unit_us"] / seconds
     return (
-        f"{low:.2f} to {high:.2f} of the usual pace in 90 % of the time, "
-        f"{1e6 * len(arrays['gap_lasts']) / microseconds:,.0f} gaps a second, the core shared in {shared:.1%}, "
-        f"{np.mean(arrays['lost']):.1%} of private lines lost within a millisecond, "
-        f"{np.median(arrays['last_level_bytes']) / 2**20:.0f} MiB left in the caches by a sweep"
+        f"pace {np.percentile(pace, 5):.2f} to {np.percentile(pace, 95):.2f} in 90 % of the time, "
+        f"{len(arrays['gap_lasts']) / seconds:,.0f} gaps a second, the core shared in {shared:.1%} of it, "
+        f"{np.mean(arrays['lost']):.1%} of used lines lost in a millisecond"
     )
 
 

@@ -1,7 +1,7 @@
 """What disturbs a machine, recorded as simulated machines replay it (`setebench doctor --record`).
 
 Only times are kept that say nothing of programs: how fast dependent work ran in each block of 10 us, when the CPU did
-nothing for us, when somebody else took issue slots of the core, and what others left of the caches.
+nothing for us, when a co-runner took issue slots of the core, and what others left of the caches.
 """
 
 from __future__ import annotations
@@ -77,18 +77,17 @@ def record(machine: Machine, seconds: float, cpu: int | None = None) -> dict[str
 # -- pace, gaps, and who shares the core ------------------------------------------------------------------------------
 
 
+def _amount(machine: Machine, work: Probe, us: float, cpu: int | None) -> float:
+    """How often that work is done in a microsecond; ticks last `us`."""
+    ticks = machine.run(Probe().start(dither=False) + work + Probe().stop(), 50, cpu=cpu, warmup=3)
+    return 1.0 / (us * float(np.median(ticks)))
+
+
 def _pieces(machine: Machine, us: float, cpu: int | None) -> Probe:
     """Work in pieces whose intervals overlap, so that no time lies between them."""
-
-    def amount(work: Probe) -> float:
-        """How often that piece of work is done in the time of one."""
-        ticks = machine.run(Probe().start(dither=False) + work + Probe().stop(), 50, cpu=cpu, warmup=3)
-        return PARAMS.piece_us / us / float(np.median(ticks))
-
-    count, rounds = 20_000, 1000
-    narrow = Probe().multiply(max(1, round(count * amount(Probe().multiply(count)))))
-    body = Probe().nop(120)
-    wide = Probe().repeat(max(1, round(rounds * amount(Probe().repeat(rounds, body)))), body)
+    many, body, piece = 20_000, Probe().nop(120), PARAMS.piece_us
+    narrow = Probe().multiply(max(1, round(piece * many * _amount(machine, Probe().multiply(many), us, cpu))))
+    wide = Probe().repeat(max(1, round(piece * many * _amount(machine, Probe().repeat(many, body), us, cpu))), body)
     probe = Probe()
     for number, filled in enumerate(SEEN):
         probe = probe.start(number, dither=False)
@@ -123,7 +122,7 @@ def _units(times: Floats) -> NDArray[np.uint32]:
 
 
 def _shared(ratios: Floats, ends: Floats) -> tuple[Floats, Floats]:
-    """When somebody else began to take issue slots, in running time, and for how long: several wide pieces in a row
+    """When a co-runner began to take issue slots, in running time, and for how long: several wide pieces in a row
     were slowed, by `ratios` to dependent work beside them. A piece with a gap in it is as the one before it."""
     slowness = ratios.ravel() / np.percentile(ratios, 10)
     known = np.maximum.accumulate(np.where(slowness < PARAMS.stopped, np.arange(len(slowness)), 0))
@@ -147,14 +146,15 @@ class _Caches:
         place = self._rng.permutation(self._region.lines)[: PARAMS.used_lines]
         self._used = self._region.address + place * line
         machine.link(self._region, self._used)
-        waited = float(np.median(machine.run(Probe().start().wait(100_000).stop(), 20, cpu=cpu, warmup=2))) * us
-        wait = Probe().wait(round(100_000 * PARAMS.later_us / waited)).fence("l")
-        flushed, pages = Probe(), Probe()
-        for base, beside in zip(LINES, BESIDE, strict=True):
-            flushed, pages = flushed.flush(base), pages.load(beside)  # pages: whose translation may be gone as well
-        self._flushed = flushed.fence("m") + _TIMED
-        self._later = Probe().chase(USED, 2 * PARAMS.used_lines) + wait + _TIMED
-        self._sweep = Probe().stream(ARRAY, "load", PARAMS.swept_bytes, 8).fence("l") + pages.fence("l") + _TIMED
+        cycles = round(PARAMS.later_us * 1e5 * _amount(machine, Probe().wait(100_000), us, cpu))
+        self._later = Probe().chase(USED, 2 * PARAMS.used_lines).wait(cycles).fence("l")
+        self._sweep, self._flushed = Probe().stream(ARRAY, "load", PARAMS.swept_bytes, 8).fence("l"), Probe()
+        for base, beside in zip(LINES, BESIDE, strict=True):  # beside: a page's translation may be gone as well
+            self._sweep, self._flushed = self._sweep.load(beside), self._flushed.flush(base)
+        self._sweep, self._flushed = self._sweep.fence("l"), self._flushed.fence("m")
+        for number, base in enumerate(LINES):
+            timed = Probe().start(number).load(base).stop(number)
+            self._later, self._sweep, self._flushed = self._later + timed, self._sweep + timed, self._flushed + timed
 
     def lost(self) -> Floats:
         """Shares of used lines that had left all caches later, one for each look."""
@@ -175,14 +175,3 @@ class _Caches:
         flushed = np.median(self._machine.run(self._flushed, places, cpu=self._cpu))
         share: Floats = np.mean(ticks < PARAMS.kept * flushed, axis=1)
         return share
-
-
-def _timed() -> Probe:
-    """Each line is loaded, in an interval of its own."""
-    probe = Probe()
-    for number, base in enumerate(LINES):
-        probe = probe.start(number).load(base).stop(number)
-    return probe
-
-
-_TIMED = _timed()

@@ -102,8 +102,8 @@ MAX_OUT = 1024  # lines that one training may request: 16 prefetchers, 64 lines 
     C_COUNTING,  # whether events are counted
     C_FAR_L3,  # whether level 3 is too large for the host's near caches
     # of a recording that is replayed
-    C_REPLAY,  # offset into s: when moments with a co-runner begin, how long they last, and shares of lines lost
-    C_REPLAY_SHARED,  # such moments
+    C_REPLAY,  # offset into s: when co-runners come, how long they stay, and shares of lines lost
+    C_REPLAY_SHARED,  # such co-runners
     C_REPLAY_LOST,  # such shares, evenly spread
     C_REPLAY_BEGIN,  # where in the recording the machine begins
     C_REPLAY_PERIOD,  # of the whole

@@ -66,7 +66,7 @@ def test_a_page_of_a_run_that_is_complete(
     words = ["accuracy", "--page", str(page_file), "--figures", str(figures), "--from", str(answers)]
     monkeypatch.setattr(sys, "argv", words)
     tool.main()
-    (whole,) = json.loads(figures.read_text())["runs"]
+    (whole,) = json.loads(figures.read_text())
     row = whole["accuracy"]["tiny"]["parameters"]["cache.l1.ways"]
     truths = {name: load(name).levels[0].ways for name in json.loads(document.read_text())["machines"]}
     assert row["right"] == sum(ways == 8 for ways in truths.values())

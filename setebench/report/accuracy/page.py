@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from setebench.errors import UsageError
 from setebench.report.accuracy.scored import SHARES, Document, by_scenario, failures, fraction
 from setebench.report.text import in_columns
 from setebench.text import visible
@@ -23,32 +21,21 @@ NOTHING = "No sealed run of this inference is published yet. `make accuracy` mak
 HEADS = ("machines", "without a wrong row", "rows", *SHARES, "coverage")
 
 
-def published(scores: Sequence[Document]) -> dict[str, Any]:
-    """The document of the accuracy page, schema 1: the score documents without single answers and with the command that
-    repeats each. Raises `UsageError` for runs of different inference or simulator, and for a nonce that was chosen."""
-    if len({(score["inference"], score["simulator"]) for score in scores}) > 1:
-        raise UsageError("these runs are of different inferences or simulators; one page holds one")
-    if any(score["sealed"]["nonce"] for score in scores):
-        raise UsageError("a run with a nonce isn't published: its seeds don't follow from the inference alone")
-    runs = [{"command": _command(score), **score, "parameters": None, "wrong": None} for score in scores]
-    return {"schema": 1, "runs": runs}
+def page(runs: Sequence[Document], before: Sequence[str]) -> str:
+    """Score documents of sealed runs as Markdown, behind lines about silicon."""
+    lines = ["# How often it was right", "", *before]
+    for run in runs:
+        lines += ["", f"    {_command(run)}", "", *_overview(run), "", *_about(run)]
+    return "\n".join([*lines, "", READING if runs else NOTHING]) + "\n"
 
 
-def _command(score: Document) -> str:
-    settings = score["settings"]
-    words = ["setebench", "score", "--sealed", "--machines", str(len(score["machines"]))]
+def _command(run: Document) -> str:
+    settings = run["settings"]
+    words = ["setebench", "score", "--sealed", "--machines", str(len(run["machines"]))]
     words += [word for name in settings["scenarios"] for word in ("--scenario", name)]
     words += ["--noise", settings["noise"]] if settings["noise"] != "drawn" else []
     words += [f"--{name.replace('_', '-')}" for name in ("fast", "from_findings") if settings.get(name)]
     return shlex.join(words)
-
-
-def page(document: Document, before: Sequence[str]) -> str:
-    """The document as Markdown, behind lines about silicon."""
-    lines = ["# How often it was right", "", *before]
-    for run in document["runs"]:
-        lines += ["", f"    {run['command']}", "", *_overview(run), "", *_about(run)]
-    return "\n".join([*lines, "", READING if document["runs"] else NOTHING]) + "\n"
 
 
 def _overview(run: Document) -> Iterator[str]:

@@ -42,9 +42,9 @@ def _note_next(s: Ints, th: int) -> None:
 @compiled
 def _run_co_runner(c: Ints, s: Ints, th: int, t: int) -> None:
     """A co-runner comes to another thread of the core and holds some of its level-1 miss entries until it leaves."""
-    moments, came = c[lay.C_REPLAY_SHARED], s[th + lay.T_CO_RUNNER]
-    if moments:
-        leaves = came + s[c[lay.C_REPLAY] + moments + _moment_after(c, s, came - 1)]
+    spells, came = c[lay.C_REPLAY_SHARED], s[th + lay.T_CO_RUNNER]
+    if spells:
+        leaves = came + s[c[lay.C_REPLAY] + spells + _shared_after(c, s, came - 1)]
     else:
         leaves = t + random_exponential(s, c[lay.C_CO_RUNNER_CYCLES])
     s[th + lay.T_CO_RUNNER_LEAVES] = leaves
@@ -69,8 +69,8 @@ def _place(c: Ints, t: int) -> int:
 
 
 @compiled
-def _moment_after(c: Ints, s: Ints, t: int) -> int:
-    """The first recorded moment with a co-runner that begins after time t."""
+def _shared_after(c: Ints, s: Ints, t: int) -> int:
+    """The first recorded co-runner that comes after time t."""
     place, low, high = _place(c, t), 0, c[lay.C_REPLAY_SHARED]
     while low < high:
         middle = (low + high) // 2
@@ -85,7 +85,7 @@ def _moment_after(c: Ints, s: Ints, t: int) -> int:
 def _next_co_runner(c: Ints, s: Ints, t: int) -> int:
     """When the first co-runner after time t comes."""
     if c[lay.C_REPLAY_SHARED]:
-        ahead = s[c[lay.C_REPLAY] + _moment_after(c, s, t)] - _place(c, t)
+        ahead = s[c[lay.C_REPLAY] + _shared_after(c, s, t)] - _place(c, t)
         return t + (ahead if ahead > 0 else ahead + c[lay.C_REPLAY_PERIOD])
     return _first(s, t, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
 

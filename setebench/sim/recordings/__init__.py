@@ -34,7 +34,7 @@ class Recording(msgspec.Struct, frozen=True):
     of its first gap; the cycles before each gap, and how long the gaps before lasted. `slowest` and `fastest` bound the
     pace of nine tenths of the time, relative to its median.
 
-    `shared` are moments in which somebody shared the core, as blocks of cycles at which they begin and how many they
+    `shared` are times in which a co-runner shared the core, as blocks of cycles at which they begin and how many they
     last, shape (n, 2); `lost` shares of the private lines that were gone a millisecond later, evenly spread over all of
     it. Both are empty where the recording lacks them."""
 

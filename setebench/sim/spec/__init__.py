@@ -65,7 +65,7 @@ class Noise(Table, frozen=True, kw_only=True):
     loss_share: Annotated[float, between(0, 1, "fraction of the core's private lines that one burst takes")] = 0.01
     recorded: Annotated[
         str,
-        words(0, 300, "a recording, or an .npz file: its pace, gaps, moments with a co-runner and lost lines come"),
+        words(0, 300, "a recording, or an .npz file: its pace, gaps, co-runners and lost lines come"),
     ] = ""
 
 
