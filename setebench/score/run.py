@@ -13,7 +13,7 @@ from setebench import registry
 from setebench.errors import UsageError
 from setebench.judge import Judgement, accuracy, difference, judge, summary, totals
 from setebench.score import stream
-from setebench.score.seeds import sealed_seeds
+from setebench.score.seeds import drawn, sealed_seeds
 from setebench.score.stream import Done, Plan
 from setebench.score.tasks import Answer
 from setebench.score.workers import Received, perform_all, perform_on
@@ -119,7 +119,8 @@ def _failures(plan: Plan, answers: list[Answer]) -> list[dict[str, Any]]:
 
 def sealing(plan: Plan) -> dict[str, Any]:
     """What says that nobody chose the seeds: they follow from it."""
-    return {"nonce": plan.nonce, "inference": plan.inference, "seeds": list(plan.machines.values())}
+    seeds = sealed_seeds(plan.nonce or "", plan.inference, len(plan.machines))
+    return {"nonce": plan.nonce, "inference": plan.inference, "seeds": seeds}
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
     plan, done = stream.read(path)
     if plan.nonce is None:
         raise UsageError(f"{str(path)!r} holds no answers of a sealed run")
-    if list(plan.machines.values()) != sealed_seeds(plan.nonce, plan.inference, len(plan.machines)):
+    if plan.machines != drawn(sealed_seeds(plan.nonce, plan.inference, len(plan.machines))):
         raise UsageError(f"{str(path)!r} is not sealed: its seeds don't follow from its nonce and its inference")
     if done.keys() != plan.machines.keys():
         raise UsageError(f"{str(path)!r} has {len(done)} of {len(plan.machines)} machines; go on with score --resume")

@@ -40,6 +40,12 @@ def sealed_seeds(nonce: str, inference: str, count: int) -> list[int]:
     return list(seeds)
 
 
+def drawn(numbers: Iterable[int]) -> dict[str, int]:
+    """The random machines of these numbers, and with which seed each is run: it says nothing of the machine."""
+    named = ((number, hashlib.sha256(f"run of {number}".encode()).digest()) for number in numbers)
+    return {f"random:{number}": int.from_bytes(digest[:4], "big") for number, digest in named}
+
+
 @cache
 def inference_hash() -> str:
     """SHA-256 of the parsed inference as it lies in the sources now, changes that nobody committed included."""

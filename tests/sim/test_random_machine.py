@@ -35,6 +35,7 @@ def test_the_same_seed_gives_the_same_machine_and_another_a_new_one(machines: li
 def kinds(machine: spec.Machine) -> dict[str, object]:
     """What kind of machine it is, in several ways."""
     noise, first, memory = machine.noise, machine.levels[0], machine.memory
+    events = machine.pmu.events.values() if machine.pmu else ()
     return {
         "out-of-order": machine.core.out_of_order,
         "blocking": machine.core.blocking_load,
@@ -49,6 +50,11 @@ def kinds(machine: spec.Machine) -> dict[str, object]:
         "miss entries by kind": first.mshr_demand_limit > 0,
         "ways predicted": first.way_tag_bits > 0,
         "recorded": bool(noise.recorded),
+        "load queue hides the miss queue": machine.core.load_queue < first.mshr_entries,
+        "least stride that is not tried": any(
+            getattr(e, "min_stride_bytes", 0) in (8, 32) for e in machine.prefetchers
+        ),
+        "counts slightly off": any(0 < abs(e.amount - 1) < 0.05 for each in events for e in each if e.kind == "scaled"),
         "no power of two of sets": any(level.sets & (level.sets - 1) for level in machine.levels),
         "late streams": any(isinstance(each, spec.Streamer) and each.trigger > 5 for each in machine.prefetchers),
         "lines in any order": any(getattr(each, "counts", "") == "distinct" for each in machine.prefetchers),

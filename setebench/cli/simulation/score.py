@@ -20,7 +20,7 @@ from setebench.report.accuracy import scored
 from setebench.score import NOISES, Answer, Plan, stream
 from setebench.score.run import NEVER_JUDGED, carry_out, document, sealing
 from setebench.score.sealed_log import log_path, logged
-from setebench.score.seeds import inference_hash, sealed_seeds, simulator_hash
+from setebench.score.seeds import drawn, inference_hash, sealed_seeds, simulator_hash
 from setebench.score.stream import Done
 from setebench.sim.files.loader import shipped
 
@@ -69,8 +69,8 @@ Values = dict[str, Any]
 def score(**values: Any) -> None:
     """Score the inference on simulated machines whose truth is known.
 
-    Random machines are numbered from --seed on, and each is run with its number as the seed: `setebench score
-    --machines 1 --seed 17` repeats random:17.
+    Random machines are numbered from --seed on: `setebench score --machines 1 --seed 17` repeats random:17. The seed
+    that each is run with follows from its number.
 
     With --sealed the seeds can't be chosen, and every run is logged. A run with --answers that was stopped is continued
     by --resume.
@@ -135,14 +135,14 @@ def _new(values: Values) -> Plan:
         raise UsageError("--sealed and --presets exclude each other: everybody knows the shipped machines")
     scenarios, identity, count = _scenarios(values["names"]), _identity(), values["machines"]
     numbers = range(first, first + count) if nonce is None else sealed_seeds(nonce, identity["inference"], count)
-    machines = {f"random:{seed}": seed for seed in numbers}
+    machines = drawn(numbers)
     if nonce is None and values["presets"] is not False:
         machines |= {name: first for name, _ in shipped()}
     if not machines:
         raise UsageError("no machines to score on; give --machines or --presets")
     return Plan(
         machines=machines,
-        seed=first if nonce is None else next(iter(machines.values())),
+        seed=first if nonce is None else numbers[0],
         scenarios=scenarios,
         by_name=bool(values["names"]),
         nonce=nonce,

@@ -10,6 +10,7 @@ from setebench.sim import spec
 from setebench.sim.pmu.faults import other_levels, roles_that_count, shown_faults
 from setebench.sim.random.prefetchers import random_prefetchers
 from setebench.sim.random.ranges import RANGES, Draw
+from setebench.sim.recordings import recording
 
 LEAST_GROWTH = 2  # a level's lines over those of the one above
 LEAST_MEMORY = 2.0  # latency of memory over that of the last level
@@ -61,14 +62,19 @@ def _noise(draw: Draw, kind: str, clock: spec.Clock, first: spec.Level, core: sp
     if kind == "quiet":
         return spec.Noise()
     fields = draw.fields("noise")
-    if kind == "recorded":
-        fields["recorded"] = "emerald-rapids-guest"
-    if kind == "shared":  # each thread of a core may get a co-runner, and an entry is left at least
+    shared, loses = kind == "shared", kind != "normal" and draw("loses")
+    if kind == "recorded":  # what a recording lacks is drawn
+        fields["recorded"] = draw("recording")
+        replayed = recording(fields["recorded"])
+        assert replayed is not None
+        shared = draw("recorded_shared") or len(replayed.shared) > 0
+        loses = loses and not len(replayed.lost)
+    if shared:  # each thread of a core may get a co-runner, and an entry is left at least
         fields |= draw.fields("shared")
         threads = core.threads_per_core if first.mshr_shared_by_smt else 1
         most = (first.mshr_entries - 1) // threads
         fields["co_runner_entries"] = min(round(first.mshr_entries * draw("co_runner_entries")), most)
-    if kind != "normal" and draw("loses"):  # with the time that passes, whatever the core's frequency
+    if loses:  # with the time that passes, whatever the core's frequency
         milliseconds = draw("loss_milliseconds")
         cycles = milliseconds / 1e3 * clock.ticks_per_second / clock.ticks_per_cycle
         share = min(draw("loss_per_millisecond") * milliseconds, 1.0)
@@ -211,13 +217,15 @@ def _coherence(draw: Draw, core: spec.Core, levels: tuple[spec.Level, ...], memo
 
 def _pmu(draw: Draw, machine: spec.Machine) -> spec.Pmu:
     """Each event has a fault that shows, or none."""
+    scaled = "pmu_slightly_scaled" if draw("pmu_slight") else "pmu.scaled"
     events: dict[Any, Any] = {
-        role: (_fault(draw, machine, role),) if draw("pmu_faulty") else () for role in roles_that_count(machine)
+        role: (_fault(draw, machine, role, scaled),) if draw("pmu_faulty") else () for role in roles_that_count(machine)
     }
     return spec.Pmu(registers=draw("pmu_registers"), events=events)
 
 
-def _fault(draw: Draw, machine: spec.Machine, role: str) -> spec.Fault:
+def _fault(draw: Draw, machine: spec.Machine, role: str, scaled: str) -> spec.Fault:
     kind: Any = draw.value(shown_faults(machine, role))
     instead: Any = draw.value(other_levels(machine, role)) if kind == "other_level" else ""
-    return spec.Fault(kind=kind, amount=draw(f"pmu.{kind}") if f"pmu.{kind}" in RANGES else 0.0, role=instead)
+    amount = scaled if kind == "scaled" else f"pmu.{kind}"
+    return spec.Fault(kind=kind, amount=draw(amount) if amount in RANGES else 0.0, role=instead)
