@@ -48,7 +48,7 @@ COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
     type=PATH,
     help="Also record what disturbs this machine, in times alone, into FILE (.npz), which a machine file may name.",
 )
-@click.option("--seconds", type=Number(0.1, 600), default=5.0, show_default=True, help="How long --record records.")
+@click.option("--seconds", type=Number(0.1, 60), default=5.0, show_default=True, help="How long --record records.")
 @force_option
 @quiet_option
 def doctor(

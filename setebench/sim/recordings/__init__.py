@@ -22,10 +22,12 @@ from setebench.text import visible
 
 FOLDER = Path(__file__).parent
 SHIPPED = tuple(sorted(path.stem for path in FOLDER.glob("*.npz")))
-MOST_BYTES = 64 << 20
-"""Of a file's arrays together: ten minutes and more."""
+MOST_BYTES = 32 << 20
+"""Of a file's arrays together: two minutes."""
 MOST_PACE = 100.0
 """Times the median pace; a core's clock changes by less than 10."""
+LONGEST_BLOCK = 1e-3
+"""Seconds."""
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -73,18 +75,18 @@ def _arrays(data: bytes) -> dict[str, NDArray[Any]]:
             raise ValueError(f"larger than {MOST_BYTES >> 20} MiB")
     with np.load(io.BytesIO(data)) as file:
         found = {name: file[name] for name in file.files}
-    if not all(np.issubdtype(each.dtype, np.number) and np.isfinite(each).all() for each in found.values()):
-        raise ValueError("holds something else than numbers")
+    if not all(each.dtype.kind in "uif" and each.ndim < 2 and np.isfinite(each).all() for each in found.values()):
+        raise ValueError("holds something else than rows of numbers")
     return found
 
 
 def _converted(file: dict[str, NDArray[Any]]) -> Recording:
     pace, seconds = file["pace"] * float(file["pace_unit"]), float(file["block_us"]) * 1e-6
-    unit = float(file["gap_unit_us"] / file["block_us"])
+    unit = float(file["gap_unit_us"]) / float(file["block_us"])
     if not (pace.ndim == 1 and len(pace) > 1 and pace.min() > 0 and pace.max() < MOST_PACE * np.median(pace)):
         raise ValueError("its pace is no row of like, positive numbers")
-    if not (seconds > 0 and unit > 0):
-        raise ValueError("its units are no positive numbers")
+    if not (0 < seconds <= LONGEST_BLOCK and unit > 0):
+        raise ValueError("its units are no times that one has")
     some: dict[str, Any] = dict.fromkeys(("shared_after", "shared_lasts", "lost"), np.zeros(0)) | file
     for name in ("gap_after", "gap_lasts", "shared_after", "shared_lasts"):
         if (some[name] < 0).any() or some[name].sum(dtype=np.float64) * unit > MOST_PACE * len(pace):
