@@ -9,7 +9,6 @@ from quiet_machines import L1, LINE_BASE, PAGE, levels, quiet
 from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.inspect import counters
-from setebench.sim.machine import SimulatedMachine
 from setebench.sim.truth.pace import machine_pace, seen_pace
 
 
@@ -54,29 +53,6 @@ def test_interrupts_come_at_their_rate_and_disturb_the_caches() -> None:
 
 SHORT = 3000
 """Cycles of one sample: those that were recorded took as many."""
-
-
-def replaying(seed: int, ticks_per_cycle: float = 1.0) -> SimulatedMachine:
-    noise = spec.Noise(recorded="emerald-rapids-guest")
-    clock = spec.Clock(brackets={"lfence": 20.0}, ticks_per_second=2.1e9, ticks_per_cycle=ticks_per_cycle)
-    return quiet(seed, noise=noise, clock=clock)
-
-
-def slowness(seed: int, count: int) -> np.ndarray:
-    """Ticks of a sample over those at the median pace."""
-    ticks = replaying(seed).run(Probe().start(dither=False).wait(SHORT).stop(), count)[:, 0]
-    return np.asarray(ticks / (SHORT + 20))
-
-
-def test_the_recorded_pace_wanders_and_keeps_its_median() -> None:
-    """About a second from four begins: the same median, and neighbours alike while what is far apart differs."""
-    seen = [slowness(seed, 200_000) for seed in range(4)]
-    assert np.median(np.concatenate(seen)) == pytest.approx(1.0, abs=0.03)
-    assert len({round(float(each[0]), 6) for each in seen}) == 4, "another begin each"
-    for each in seen:
-        away = {n: np.abs(each[n:] / each[:-n] - 1) for n in (1, 60_000)}
-        assert np.median(away[1]) < 0.002 < 0.005 < np.median(away[60_000])
-        assert 0.05 < np.mean(np.abs(each - np.median(each)) > 0.03) < 0.9
 
 
 @pytest.mark.parametrize("name", ["drift", "recorded", ""])
