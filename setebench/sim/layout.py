@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> int: ...  # names that `_named` makes
 
 
-MOST_NUMBERS = 4
-"""In a list, and lists in a list of those."""
-LISTS = {"trigger_at_page_edge": MOST_NUMBERS, "ramp": MOST_NUMBERS, "lines": MOST_NUMBERS**2}
-"""Fields of prefetchers that are lists: a word says how many there are, their numbers follow."""
+LISTS = {"trigger_at_page_edge": 4, "ramp": 4, "leads": 32, "leads_by_twos": 32, "leads_beyond": 32}
+"""Fields of prefetchers that are lists, and their most numbers: a word says how many there are, these follow."""
 
 
 def _named(word: int, *tables: tuple[str, type[msgspec.Struct]]) -> int:

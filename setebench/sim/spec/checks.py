@@ -111,10 +111,12 @@ def _tlbs(machine: spec.Machine) -> Rules:
 
 def _prefetchers(machine: spec.Machine) -> Rules:
     kinds = [(each.level, kind_of(type(each))) for each in machine.prefetchers]
+    parts = [(each.fills, each.trained_by) if isinstance(each, spec.Lead) else () for each in machine.prefetchers]
     for index, each in enumerate(machine.prefetchers):
         at, (level, kind) = f"prefetchers[{index}]", kinds[index]
         again = f'a second "{kind}" at level {level}; one of a kind per level'
-        yield (level, kind) in kinds[:index], f"{at}.kind", again
+        alike = zip(kinds[:index], parts, strict=False)
+        yield (kinds[index], parts[index]) in alike, f"{at}.kind", again
         above = f'"{each.fills}" for a prefetcher of level {level}, with {len(machine.levels)} levels'
         yield not level <= int(each.fills[1]) <= len(machine.levels), f"{at}.fills", above
         yield level == 1 and each.shared_by_cores, f"{at}.shared_by_cores", "true is for prefetchers of level 2"
