@@ -152,12 +152,11 @@ def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space
 
 
 def _simulated(kind: spec.AnyPrefetcher) -> spec.AnyPrefetcher:
-    """The prefetcher that does what one of this kind does: a line up or down on a miss is a lead of one line."""
+    """The prefetcher that does what one of this kind does: a line up or down on a miss is a table of one line."""
     if not isinstance(kind, spec.UpDown):
         return kind
     common: dict[str, Any] = {name: getattr(kind, name) for name in spec.Prefetcher.__struct_fields__}
-    one = dict.fromkeys(("leads", "leads_by_twos", "leads_beyond"), (1,))
-    return spec.Lead(**common, **one, pages=kind.streams, only_misses=True)
+    return spec.LineTable(**common, trigger=1, lines=((1,),), pages=kind.streams, only_misses=True)
 
 
 def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:

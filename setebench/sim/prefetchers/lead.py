@@ -4,33 +4,48 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import hand_out, may_go, record_for
+from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
 
 (R_LAST, R_WAY, R_RUN, R_WORDS) = range(2, 6)
 
 
 @compiled
+def _run_of(c: Ints, s: Ints, p: int, q: int, line: int) -> int:
+    """The nearest run of the page that the line goes on or turns, rather one that it goes on. A first access to a page
+    begins one that may bring lines; beside other runs of the page a run does so from its second access on."""
+    page, nearest, found, there = line >> c[lay.C_PAGE_LINES_BITS], lay.NEVER, -1, False
+    for i in range(c[p + lay.LEAD_RUNS]):
+        record = q + i * R_WORDS
+        if s[record] != page + 1:
+            continue
+        there, step = True, line - s[record + R_LAST]
+        turns = step * s[record + R_WAY] < 0
+        if abs(step) <= c[p + lay.LEAD_REACH] and abs(step) + turns * lay.PAGE_BITS < nearest:
+            nearest, found = abs(step) + turns * lay.PAGE_BITS, record
+    if found < 0:
+        found = claim(s, q, c[p + lay.LEAD_RUNS], R_WORDS, page)
+        s[found + R_LAST] = line
+        s[found + R_RUN] = there
+    use(s, found)
+    return found
+
+
+@compiled
 def train_lead(c: Ints, s: Ints, p: int, q: int) -> None:
-    """The lines up to the lead that the run of accesses to the page has come to."""
-    line, leads = s[lay.S_SEEN_LINE], p + lay.LEAD_LEADS
-    record = record_for(s, q, c[p + lay.LEAD_PAGES], R_WORDS, line >> c[lay.C_PAGE_LINES_BITS])
-    if s[record + R_RUN] == 0:
-        s[record + R_WAY] = 1
-    elif line == s[record + R_LAST] and not c[p + lay.LEAD_ONLY_MISSES]:
+    """The lines up to the lead that the run of accesses has come to."""
+    line = s[lay.S_SEEN_LINE]
+    record = _run_of(c, s, p, q, line)
+    step, leads = line - s[record + R_LAST], p + lay.LEAD_LEADS
+    if abs(step) > 1:
+        leads = p + (lay.LEAD_LEADS_BY_TWOS if abs(step) == 2 else lay.LEAD_LEADS_BEYOND)
+    if step == 0 and s[record + R_RUN] > 0:
         return
-    elif line != s[record + R_LAST]:
-        apart = abs(line - s[record + R_LAST])
-        if apart > 1:
-            leads = p + (lay.LEAD_LEADS_BY_TWOS if apart == 2 else lay.LEAD_LEADS_BEYOND)
-        way = 1 if line > s[record + R_LAST] else -1
-        if way != s[record + R_WAY] and s[record + R_RUN] > 1:
-            s[record + R_RUN] = 1
-        s[record + R_WAY] = way
+    if step * s[record + R_WAY] < 0 and s[record + R_RUN] > 1:
+        s[record + R_RUN] = 1
+    if step != 0 or s[record + R_RUN] == 0:
+        s[record + R_WAY] = -1 if step < 0 else 1
     s[record + R_RUN] += 1
     s[record + R_LAST] = line
-    if c[p + lay.LEAD_ONLY_MISSES] and not s[lay.S_SEEN_MISSES]:
-        return
-    way = s[record + R_WAY]
     for ahead in range(1, c[leads + min(s[record + R_RUN], c[leads])] + 1):
-        if may_go(c, s, p, line, line + ahead * way):
-            hand_out(c, s, line + ahead * way)
+        if may_go(c, s, p, line, line + ahead * s[record + R_WAY]):
+            hand_out(c, s, line + ahead * s[record + R_WAY])
