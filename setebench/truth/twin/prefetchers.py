@@ -10,6 +10,7 @@ from setebench.sim import spec
 from setebench.sim.spec.fields import PREFETCHERS, kind_of, table_fields
 from setebench.sim.spec.fields import TableType as Table
 from setebench.truth.twin.readings import Draft, Reading, Readings
+from setebench.truth.twin.replay import outgrown, replayed
 
 START = "prefetcher."
 PRESENT = ".present"
@@ -34,13 +35,14 @@ def prefetchers(readings: Readings, draft: Draft) -> None:
     """Every prefetcher that is reported present and that the schema has a kind for. One whose presence is open, or
     that fits no kind, is left out, which the origin of the list itself says."""
     kinds = {kind_of(table): table for table in PREFETCHERS}
-    unsettled, index = [], itertools.count()
+    replays = replayed(readings, draft, 0)
+    unsettled, index = [], itertools.count(replays)
     for name in readings.names(START, PRESENT):
         present = readings.get(name)
         level, _, kind = name.removeprefix(START).removesuffix(PRESENT).partition(".")
-        if present is None or (present.value and kind not in kinds):
+        if present is None or (present.value and kind not in kinds and not replays):
             unsettled.append(name)
-        elif present.value and level in ("l1", "l2"):
+        elif present.value and kind in kinds and level in ("l1", "l2"):
             _Prefetcher(readings, draft, kinds[kind], f"{START}{level}.{kind}", next(index)).fill(present)
     if unsettled:
         absent = Reading(None, "bounded", parameters=tuple(unsettled), why="open, or of no known kind; left out")
@@ -96,6 +98,9 @@ class _Prefetcher:
         self.put("ip_bits", bits and bits.of(max(bits.value) + 1))
         same = edges is not None and all(edge == self.get("trigger") for edge in edges.value)
         self.put("trigger_at_page_edge", edges and edges.of([] if same else list(edges.value)))
+        if self.table is spec.Stride and outgrown(self.readings):
+            why = "by one instruction runs of neighbouring lines lead no further than by many"
+            self.assume("min_stride_bytes", self.readings.line + 1, why)
         self._led()
         self._consistent()
 

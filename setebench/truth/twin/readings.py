@@ -78,6 +78,13 @@ class Readings:
         return self.document.machine.facts.get(name)
 
     @property
+    def curves(self) -> dict[str, Any]:
+        """Which lines of a page were there after accesses to it, by the curve's name: evidence of a prefetcher map."""
+        evidence = self.document.evidence
+        found = evidence.get("scenario.prefetcher-map", evidence)
+        return dict(found.get("prefetchers") or {}) if isinstance(found, dict) else {}
+
+    @property
     def line(self) -> int:
         """Bytes of a line: as found, else as the machine says, else 64."""
         found = self.get("cache.l1.line_size")
