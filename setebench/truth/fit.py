@@ -149,7 +149,7 @@ def referee(checked: Verified, candidate: spec.Machine, purpose: int) -> tuple[i
     old, new = (answered(each, checked, trials) for each in (checked.twin.machine, candidate))
     request = checked.request
     with closing(open_machine(request.machine, cpu=request.cpu, seed=request.seed)) as real:
-        runner = Runner(real, around, request.seed, checked.repetitions)
+        runner = Runner(real, around, request.seed)
         own = runner.answers(trials)
         runner.close()
     known = own.keys() & old.keys() & new.keys()

@@ -47,7 +47,7 @@ def test_trials_are_the_same_for_the_same_seed_and_can_be_written(name: str) -> 
     trials = drawn(3, range(len(ROUND)), around)
     assert trials == drawn(3, range(len(ROUND)), around)
     assert {trial.family for trial in trials.values()} == set(FAMILIES)
-    assert all(parse(trial.shown()).intervals == 1 and trial.units >= 1 for trial in trials.values())
+    assert all(parse(trial.shown()).intervals >= 1 and trial.units >= 1 for trial in trials.values())
 
 
 def test_an_exact_twin_agrees_as_the_machine_with_itself(exact: Verified) -> None:

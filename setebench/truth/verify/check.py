@@ -84,9 +84,9 @@ def least_difference(trial: Trial, cycles: Cycles) -> float:
 
 @dataclass(frozen=True)
 class Row:
-    """One trial with the cycles of the machine, of the machine again, and of the twin. `worst` is the target on which
-    the twin lies farthest beyond both of the machine's answers, and `badness` how far, in the scale of `scaled`: 0
-    where that is no more than the least difference."""
+    """One trial with the cycles of the machine, of the machine again and once more, and of the twin. `worst` is the
+    target on which the twin lies farthest beyond all of the machine's answers, and `badness` how far, in the scale of
+    `scaled`: 0 where that is no more than the least difference."""
 
     number: int
     trial: Trial
@@ -173,7 +173,7 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
                 break
             progress(f"{begin} trials measured")
             trials = drawn(request.seed, numbers[begin : begin + PARAMS.batch], around, request.purpose)
-            given = [runner.answers(trials) for runner in (own, *both)]
+            given = [runner.answers(trials) for runner in (own, own, *both)]
             complete = (n for n in trials if all(n in each for each in given))
             checked.rows.extend(_row(n, trials[n], tuple(each[n] for each in given), around) for n in complete)
         if not checked.rows:
@@ -187,7 +187,7 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
 def _row(number: int, trial: Trial, answers: tuple[Cycles, ...], around: Surroundings) -> Row:
     *own, twin = (scaled(trial, each, around) for each in answers)
     gaps = twin - np.array(own)
-    beyond = np.where(gaps.prod(axis=0) > 0, np.abs(gaps).min(axis=0), 0.0)
+    beyond = np.where(np.abs(np.sign(gaps).sum(axis=0)) == len(own), np.abs(gaps).min(axis=0), 0.0)
     worst = int(beyond.argmax())
     counts = beyond[worst] > least_difference(trial, answers[0])
     return Row(number, trial, answers, worst, float(beyond[worst] * counts))

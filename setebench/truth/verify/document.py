@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -21,14 +21,17 @@ SHOWN = 20
 """Worst trials in the evidence."""
 
 RESAMPLES = 1000
-AGAIN, TWIN = 1, 2
+AGAIN, THIRD, TWIN = 1, 2, 3
 """Which of a row's answers is compared with the machine's first."""
 
-GONE = ("scattered.agreement", "hints.agreement", "others.time_error", "all.kappa", "all.kappa.ceiling")
+PREDICTED = ("agreement", "ceiling", "defaults")
+"""What predicts levels: the twin, the machine itself, and a table in which nothing was measured."""
+
+GONE = ("scattered.agreement", "hints.agreement", "others.time_error")
 """Names of the first version that nothing measures any more."""
 
 Interval = tuple[float, float, float]
-"""A value in per cent and the ends of its 95 % interval."""
+"""A value and the ends of its 95 % interval."""
 
 
 def as_document(checked: Verified, document: Document, system: Document | None = None) -> Document:
@@ -55,29 +58,25 @@ def as_document(checked: Verified, document: Document, system: Document | None =
 def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
     """Agreement, or errors of times, beside the machine's with itself, family by family; then all together, with what a
     table predicts in which nothing was measured: the `baseline` that others say, and defaults of machine files."""
-    around, levels = checked.around, [row for row in checked.rows if row.trial.targets]
+    rows = [row for row in checked.rows if row.trial.targets]
     plain = make_twin(baseline, of_nothing=True).machine
-    other = replace(around, latencies=latencies(plain))
-    runs = answered(plain, replace(checked, around=other), {row.number: row.trial for row in levels}) if levels else {}
-    predicted = {
-        "agreement": {row.number: labels(row.answers[TWIN], around) for row in levels},
-        "ceiling": {row.number: labels(row.answers[AGAIN], around) for row in levels},
-        "defaults": {number: labels(cycles, other) for number, cycles in runs.items()},
+    other = replace(checked.around, latencies=latencies(plain))
+    runs = answered(plain, replace(checked, around=other), {row.number: row.trial for row in rows}) if rows else {}
+    tables = {
+        name: np.array([_table(row, checked.around, labels(runs[row.number], other)) for row in own])
+        for name, every in checked.families.items()
+        if (own := [row for row in every if row.number in runs])
     }
-    parts: dict[str, dict[str, Interval]] = {kind: {} for kind in predicted}
-    for name, rows in checked.families.items():
-        for kind, given in predicted.items() if rows[0].trial.targets else ():
-            pairs = [(labels(row.answers[0], around), given[row.number]) for row in rows if row.number in given]
-            if pairs:
-                parts[kind][name] = found = _share(pairs)
-                if kind != "defaults":
-                    yield _finding(f"{name}.{kind}", found, rows)
-        for end, which in () if rows[0].trial.targets else (("", TWIN), (".ceiling", AGAIN)):
-            yield _finding(f"{name}.time_error{end}", _error(rows, which), rows)
-    for kind, own in parts.items():
-        if own:
-            value, low, high = np.average(list(own.values()), axis=0, weights=[FAMILIES[n][1] for n in own]).tolist()
-            yield _finding(f"all.{kind}", (value, low, high), levels)
+    for name, every in checked.families.items():
+        if name in tables:
+            agreement = _agreement(_resampled(tables[name]))
+            for place, kind in enumerate(PREDICTED[:2]):
+                yield _finding(f"{name}.{kind}", _interval(agreement[:, place]), every)
+        elif not every[0].trial.targets:
+            for end, which in (("", TWIN), (".ceiling", AGAIN)):
+                yield _finding(f"{name}.time_error{end}", _error(every, which), every)
+    if tables:
+        yield from _together(tables, rows)
     yield Finding(
         parameter="verify.contradicted",
         value=checked.contradicted,
@@ -85,36 +84,77 @@ def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
         method="probes repeated on which they differ: some stay apart as chance would in 1 % of exact twins",
     )
     for name in GONE:
-        unit = "ratio" if "kappa" in name else "%"
         reason = "not measured since 0.2"
-        yield Finding(parameter=f"verify.{name}", unit=unit, outcome=Outcome.UNAVAILABLE, reason=reason)
+        yield Finding(parameter=f"verify.{name}", unit="%", outcome=Outcome.UNAVAILABLE, reason=reason)
 
 
-def _share(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Interval:
-    """Lines on which the two answers of each trial agree, in per cent."""
-    same, count = np.array([(np.equal(*pair).sum(), len(pair[0])) for pair in pairs]).T
-    return _resampled(lambda chosen: 100 * float(same[chosen].sum() / count[chosen].sum()), len(pairs))
+def _together(tables: dict[str, NDArray[np.int64]], rows: list[Row]) -> Iterator[Finding]:
+    """The figures of all families of levels, with fixed weights, and what measuring adds to the baseline: the part of
+    the way from it to what the machine predicts of itself."""
+    drawn = [_resampled(table) for table in tables.values()]
+    weights = [FAMILIES[name][1] for name in tables]
+    shares = np.average([_agreement(each) for each in drawn], axis=0, weights=weights)
+    kappas = np.average([_kappa(each) for each in drawn], axis=0, weights=weights)
+    for place, kind in enumerate(PREDICTED):
+        yield _finding(f"all.{kind}", _interval(shares[:, place]), rows)
+    for place, end in enumerate(("", ".ceiling", ".defaults")):
+        yield _finding(f"all.kappa{end}", _interval(kappas[:, place]), rows, "ratio")
+    own, ceiling, plain = shares.T
+    yield _finding("all.way", _interval((own - plain) / np.maximum(ceiling - plain, 1.0)), rows, "ratio")
+    scored = sum(int(table[:, 0].sum()) for table in tables.values())
+    yield _finding("all.scored", (100 * scored / _lines(rows),) * 3, rows)
+
+
+def _table(row: Row, around: Surroundings, plain: tuple[int, ...]) -> NDArray[np.int64]:
+    """Of the lines of a row that the machine places alike in its third run: how many there are, and on how many each of
+    `PREDICTED` agrees with its first run; then how many these and that run place in each level. Shape (words,).
+
+    A line that is now here, now there has no level that could be predicted."""
+    seen, again, third, twin = (np.array(labels(each, around)) for each in row.answers)
+    held, levels = seen == third, np.arange(len(around.latencies))
+    given = [np.minimum(each, levels[-1])[held] for each in (twin, again, np.array(plain), seen)]
+    same = [(each == given[-1]).sum() for each in given[:-1]]
+    return np.array([held.sum(), *same, *np.concatenate([(each[:, None] == levels).sum(axis=0) for each in given])])
+
+
+def _resampled(table: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sums over all rows, then over resampled ones. Shape (1 + resamples, words)."""
+    chosen = np.random.default_rng(len(table)).integers(0, len(table), (RESAMPLES, len(table)))
+    return np.concatenate([table.sum(axis=0)[None], table[chosen].sum(axis=1)]).astype(float)
+
+
+def _agreement(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Per cent of lines on which each prediction agrees. Shape (1 + resamples, predictions)."""
+    agreed: NDArray[np.float64] = 100 * sums[:, 1 : 1 + len(PREDICTED)] / np.maximum(sums[:, :1], 1)
+    return agreed
+
+
+def _kappa(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cohen's kappa of each prediction: agreement beyond what placing as many lines at random in each level has."""
+    lines, (*placed, seen) = np.maximum(sums[:, 0], 1), np.split(sums[:, 1 + len(PREDICTED) :], 1 + len(PREDICTED), 1)
+    chance = np.stack([(each * seen).sum(axis=1) / lines**2 for each in placed], axis=1)
+    kappa: NDArray[np.float64] = (_agreement(sums) / 100 - chance) / np.maximum(1 - chance, 1e-9)
+    return kappa
+
+
+def _interval(figures: NDArray[np.float64]) -> Interval:
+    """The figure of all rows, which is the first, and the middle 95 % of the resampled ones."""
+    low, high = np.percentile(figures[1:], (2.5, 97.5))
+    return float(figures[0]), float(low), float(high)
 
 
 def _error(rows: list[Row], which: int) -> Interval:
     """The median relative error of times, over the machine's, in per cent."""
     first, other = (np.array([row.answers[each][0] for row in rows]) for each in (0, which))
-    relative = 100 * np.abs(other - first) / first
-    return _resampled(lambda chosen: float(np.median(relative[chosen])), len(rows))
+    relative, rng = 100 * np.abs(other - first) / first, np.random.default_rng(len(rows))
+    chosen = relative[rng.integers(0, len(rows), (RESAMPLES, len(rows)))]
+    return _interval(np.append(np.median(relative), np.median(chosen, axis=1)))
 
 
-def _resampled(figure: Callable[[NDArray[np.int64]], float], count: int) -> Interval:
-    """The figure of all trials, and its bootstrap interval over trials."""
-    rng = np.random.default_rng(count)
-    draws = [figure(rng.integers(0, count, count)) for _ in range(RESAMPLES if count > 1 else 1)]
-    low, high = np.percentile(draws, (2.5, 97.5))
-    return figure(np.arange(count)), float(low), float(high)
-
-
-def _finding(name: str, figure: Interval, rows: list[Row]) -> Finding:
+def _finding(name: str, figure: Interval, rows: list[Row], unit: str = "%") -> Finding:
     method = (f"{_lines(rows)} lines of " if _lines(rows) else "") + f"{len(rows)} probes"
     value, low, high = figure
-    return Finding(parameter=f"verify.{name}", value=value, low=low, high=high, unit="%", method=method)
+    return Finding(parameter=f"verify.{name}", value=value, low=low, high=high, unit=unit, method=method)
 
 
 def _lines(rows: list[Row]) -> int:
@@ -152,7 +192,7 @@ def evidence(checked: Verified) -> dict[str, Any]:
 
 
 def _bad(row: Row, stays: bool, around: Surroundings) -> dict[str, Any]:
-    (first, _, twin), memory = row.answers, len(around.latencies) - 1
+    (first, *_, twin), memory = row.answers, len(around.latencies) - 1
     answers = [f"{each[0]:.1f} cycles" for each in (first, twin)]
     if row.trial.targets:
         served = (labels(each, around)[row.worst] for each in (first, twin))

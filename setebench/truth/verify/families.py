@@ -25,11 +25,20 @@ class Params:
     """How far draws reach. None of it is fitted to a machine: it only says what is drawn how often."""
 
     targets: int = 6  # lines timed after each pattern; more of one trial say less than more trials
+    kept: int = 4  # lines on pages of their own that are timed after each eviction
     reach: int = 24  # accesses of a run, and lines ahead of it: the largest published distance is about 20
     most_conflicts: int = 40  # lines that share a set; more ways than caches have
     most_burst: int = 96  # accesses at once; more than published miss queues hold
     most_ring: int = 1 << 16  # lines; a chase over more takes longer than it is worth
     paced: float = 0.6  # part of the patterns whose accesses wait for each other: misses at once use up the entries
+    pace: float = 1.2  # memory latencies from one of these to the next: what it brings has come
+    deep: tuple[float, ...] = (
+        0.15,
+        0.25,
+        0.6,
+    )  # of evictions that fill level 1, 2 and 3 alone: lines are in every level
+    full: float = 1.2  # times the lines of a level is what evicts a line from it, at random places
+    rest: float = 0.4  # of the lines of the next level, which keeps it then for certain
     settle: float = 4.0  # memory latencies that prefetches are given before lines are timed
 
 
@@ -61,7 +70,7 @@ class Trial:
     """A probe and what is read from it: which level serves each of `targets` (bytes from HERE), loaded on its own after
     `probe`, in repetitions of its own; without targets how long interval 0 of `probe` takes, in cycles for each of
     `units`. `ring` are the lines, on `ring_pages` pages, of a cycle that lies at HERE, or that is chased before targets
-    are loaded; `bytes` are those of arrays that the probe streams through."""
+    are loaded, then all in one repetition; `bytes` are those of arrays that the probe streams through."""
 
     family: str
     probe: Probe
@@ -74,16 +83,23 @@ class Trial:
 
     @property
     def timed(self) -> Probe:
-        """The probe with what is timed: the load of a target behind it, or part of the probe itself."""
+        """The probe with what is timed: part of it, or behind it the load of a target. The same line once more is a hit
+        for certain, in the same place and repetition: another interval behind the loads of targets."""
         if not self.targets:
             return self.probe
-        settled = self.probe.chase(RING, self.ring).fence().load(HERE + PAGE // 2) if self.ring else self.probe
-        return settled.fence().start().load(TARGET).stop()
+        if not self.ring:
+            return self.probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
+        probe, lines = self.probe.chase(RING, self.ring).fence(), [HERE + each for each in self.targets]
+        for line in lines:  # its page's translation
+            probe = probe.load(HERE + line.offset // PAGE * PAGE + PAGE // 2).fence()
+        for interval, line in enumerate(lines * 2):
+            probe = probe.start(interval).load(line).stop(interval).fence()
+        return probe
 
     def shown(self, target: int = 0) -> str:
         """What is timed, of one of the targets, in the pattern notation."""
         ring = f"  # a cycle of {self.ring} random lines on {self.ring_pages} pages" if self.ring else ""
-        where = f"  # t is p+{self.targets[target]}" if self.targets else ""
+        where = f"  # line p+{self.targets[target]}" if self.targets else ""
         return render(self.timed).strip().replace("\n", "; ") + where + ring
 
 
@@ -112,7 +128,7 @@ def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     length = int(rng.integers(2, PARAMS.reach + 1))
     starts = rng.integers(0, around.lines_per_page, count)
     strides = [_stride(rng, around) for _ in range(count)]
-    wide = rng.random() < 0.3 and HUGE in around.facts.page_sizes
+    wide, pace = rng.random() < 0.3 and HUGE in around.facts.page_sizes, round(PARAMS.pace * around.latencies[-1])
     pages = 2 if wide else 1
     probe = Probe().repeat(2 * around.lines_per_page, Probe().flush(HERE), advance=around.line).fence()
     places = []
@@ -123,7 +139,8 @@ def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
             offset = int(start) * around.line + step * stride
             if 0 <= offset < pages * PAGE:
                 probe = getattr(probe, kind)(HERE + offset, ip="ABC"[run] if one_each else None)
-                probe = probe.fence() if paced else probe
+                if paced:  # a full fence behind loads would keep some prefetchers from what they do between loads
+                    probe = probe.fence("l" if kind == "load" else "m").wait(pace).fence("l")
                 places.append((offset, stride))
     if not places:
         return None
@@ -144,22 +161,31 @@ def _stride(rng: np.random.Generator, around: Surroundings) -> int:
 
 def conflicts(rng: np.random.Generator, around: Surroundings) -> Trial:
     """Lines at a large power of two from each other, twice around, and then where the first, a middle and the last
-    are."""
+    are. Each has an instruction of its own: behind a loop's end a core loads further lines before it knows better."""
     page_size = HUGE if HUGE in around.facts.page_sizes and rng.random() < 0.5 else PAGE
     count = int(rng.integers(2, PARAMS.most_conflicts + 1))
     stride = PAGE << int(rng.integers(0, 3 if page_size == PAGE else 6))
     probe = Probe().repeat(count, Probe().flush(HERE), advance=stride).fence()
-    for _ in range(2):
-        probe = probe.repeat(count, Probe().load(HERE), advance=stride).fence()
+    for index in [*range(count)] * 2:
+        probe = probe.load(HERE + index * stride).fence("l")
     targets = tuple(stride * index for index in sorted({0, count // 2, count - 1}))
     return Trial("conflicts", probe, targets, page_size=page_size)
 
 
 def evictions(rng: np.random.Generator, around: Surroundings) -> Trial:
-    """A line used, then a random ring of so many lines, and then where the line is."""
-    probe = Probe().load(HERE + PAGE // 2).load(HERE).fence()
-    lines = _whole(rng, 16, around.most_ring)
-    return Trial("evictions", probe, (0,), ring=lines, ring_pages=lines)
+    """Lines used, then a random ring of as many lines as fit one of the levels, and then where the lines are."""
+    full = [8.0, *(PARAMS.full * lines for lines in around.cache_lines[:-1])]
+    spans = zip(full, (PARAMS.rest * lines for lines in around.cache_lines), PARAMS.deep, strict=False)
+    lows, highs, parts = np.array([each for each in spans if each[0] < each[1]]).T
+    level = rng.choice(len(parts), p=parts / parts.sum())
+    low, high = lows[level], highs[level]
+    lines = min(_whole(rng, low, high), PARAMS.most_ring)
+    within = rng.integers(0, around.lines_per_page // 2, PARAMS.kept) * around.line
+    targets = tuple(page * PAGE + int(at) for page, at in enumerate(within))
+    probe = Probe()
+    for target in targets * 2:
+        probe = probe.load(HERE + target).fence()
+    return Trial("evictions", probe, targets, ring=lines, ring_pages=lines)
 
 
 # -- how long something takes -------------------------------------------------------------------------------------
@@ -208,11 +234,11 @@ def streams(rng: np.random.Generator, around: Surroundings) -> Trial | None:
 
 
 FAMILIES: dict[str, tuple[Callable[[np.random.Generator, Surroundings], Trial | None], int]] = {
-    "runs": (runs, 6),
+    "runs": (runs, 4),
     "conflicts": (conflicts, 2),
-    "evictions": (evictions, 1),
+    "evictions": (evictions, 3),
     "chases": (chases, 1),
-    "bursts": (bursts, 2),
+    "bursts": (bursts, 1),
     "streams": (streams, 1),
 }
 """How a trial of each is drawn (None where the machine can't run one), and how many of a round of trials are of it."""

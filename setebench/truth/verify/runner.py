@@ -6,6 +6,7 @@ beside the trials, and a line's latency lies between them as its ticks do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +25,10 @@ class Params:
     spreads: float = 4.0  # how far above the middle half of repetitions, in its widths, one was hit by a stall
     chain: int = 4000  # chained additions that give cycles per tick
     controls: int = 64  # loads of each kind of control
-    repetitions: tuple[int, int] = (4, 96)  # the fewest and the most of a line
-    apart: float = 3.0  # standard errors of a line's mean between the first two levels: how sure a level is to be
+    repetitions: tuple[int, int] = (16, 256)  # the fewest and the most of a line
+    around: int = 16  # repetitions at most where a ring is chased on a clock that needs few
+    exact: int = 48  # repetitions on a clock without steps and noise: what prefetchers learn shows in as many
+    apart: float = 4.0  # standard errors of a line's mean between the first two levels: how sure a level is to be
     region_bytes: int = 32 << 20
     timed: tuple[int, int] = (8, 2)  # repetitions of a time, and of one that is long: many steps are a mean already
     long: int = 4096  # lines of a ring, or units
@@ -57,14 +60,14 @@ def mean(ticks: NDArray[np.int64], step: float) -> float:
 
 class Runner:
     """A machine that trials are run on. `repetitions` is how often a line is timed, without it as often as the first
-    controls say: machine and twin alike, because what a prefetcher learns in one repetition it does in the next."""
+    controls say; a clock that is `exact` needs no more than show what prefetchers learn from one to the next."""
 
-    def __init__(self, machine: Machine, around: Surroundings, seed: int, repetitions: int | None = None) -> None:
-        self._machine, self._around = machine, around
+    def __init__(self, machine: Machine, around: Surroundings, seed: int, exact: int | None = None) -> None:
+        self._machine, self._around, self._exact = machine, around, exact is not None
         self._rng = np.random.default_rng([seed, 1])
         self._regions: dict[tuple[str, int], Region] = {}
         self._controls = self._calibrated()
-        self.repetitions = repetitions or self._enough()
+        self.repetitions = min(exact, PARAMS.exact) if exact is not None else self._enough()
 
     def answers(self, trials: dict[int, Trial]) -> dict[int, Cycles]:
         """What the machine gives for each trial, on new random places beside new controls; nothing for one that it
@@ -129,20 +132,29 @@ class Runner:
         return {HERE: region.address + first * SPAN, THERE: region.address + (half + second) * SPAN}
 
     def _levels(self, trial: Trial) -> Cycles:
+        if trial.ring:
+            return self._kept(trial)
         count = self.repetitions * len(trial.targets)
         places = self._places(self._region(trial.page_size), count)
         which = np.concatenate([[0], self._rng.permutation(np.arange(count) % len(trial.targets))])
         places[TARGET] = places[HERE] + np.asarray(trial.targets)[which]
-        if trial.ring:
-            places[RING] = np.full(count + 1, self._ring(trial.ring, trial.ring_pages, self._region(PAGE, "rings")))
-        # the same line once more is a hit for certain, in the same place and repetition
-        timed = trial.timed.fence().start(1).load(TARGET).stop(1)
-        ticks, hits = self._machine.run(timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
+        ticks, hits = self._machine.run(trial.timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
+        return self._latencies([ticks[which[1:] == index] for index in range(len(trial.targets))], hits)
+
+    def _kept(self, trial: Trial) -> Cycles:
+        """The same where all targets are timed in each repetition, which takes long for its ring."""
+        count = min(self.repetitions, PARAMS.around if self._exact else self.repetitions)
+        targets = len(trial.targets)
+        places = self._places(self._region(trial.page_size), count)
+        places[RING] = np.full(count + 1, self._ring(trial.ring, trial.ring_pages, self._region(PAGE, "rings")))
+        ticks = self._machine.run(trial.timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
+        return self._latencies(ticks[:targets], ticks[targets:].ravel())
+
+    def _latencies(self, ticks: Iterable[NDArray[np.int64]], hits: NDArray[np.int64]) -> Cycles:
+        """Cycles from load to use by each line's ticks and those of hits beside them."""
         hit, step = mean(hits, self._controls.step), self._controls.step
-        return tuple(
-            self._around.latencies[0] + (mean(ticks[which[1:] == index], step) - hit) * self._controls.latency_per_tick
-            for index in range(len(trial.targets))
-        )
+        first, scale = self._around.latencies[0], self._controls.latency_per_tick
+        return tuple(first + (mean(each, step) - hit) * scale for each in ticks)
 
     def _time(self, trial: Trial) -> Cycles:
         region = self._region(trial.page_size, "streams" if trial.bytes else "places")
