@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from setebench.sim import spec
 from setebench.sim.files.origins import Path
 from setebench.sim.spec.checks import MOST_TLB_WAYS
@@ -109,15 +111,29 @@ def tlb_shape(level: int, entries: int) -> tuple[int, int]:
 
 def _splintered(readings: Readings, draft: Draft) -> None:
     """Large pages whose tables are those of small pages, up to what a page walk takes, are held in 4 KiB parts: a walk
-    to a whole one has a level less to read."""
-    names = []
-    for name in ("l1.entries", "l2.entries", "l1.miss_penalty", "l2.miss_penalty"):
+    to a whole one has a level less to read. A guest's may be, in TLBs and in memory, where no table says otherwise."""
+    path, compared = (
+        ("memory", "huge_pages_splintered"),
+        ("l1.entries", "l2.entries", "l1.miss_penalty", "l2.miss_penalty"),
+    )
+    names: list[str] = []
+    for name in compared:
         small, large = (readings.get(f"tlb.{name}.{pages}") for pages in ("4k", "2m"))
-        if not (small and large and small.value and small.ends[0] <= large.ends[1] and large.ends[0] <= small.ends[1]):
+        if small is None or large is None:
+            continue
+        if not small.value or max(small.ends[0], large.ends[0]) > min(map(_most, (small, large))):
             return
-        names += [*small.parameters, *large.parameters]
-    why = "large pages have the tables of small ones, walks included"
-    draft.put(("memory", "huge_pages_splintered"), Reading(True, "bounded", parameters=tuple(names), why=why))
+        names += [*small.parameters, *large.parameters] if "bounded" not in (small.kind, large.kind) else []
+    if len(names) == 2 * len(compared):
+        why = "large pages have the tables of small ones, walks included"
+        draft.put(path, Reading(True, "bounded", parameters=tuple(names), why=why))
+    elif names and readings.guest:
+        draft.assume(path, True, "a guest's may be, and no table of large pages differs from that of small ones")
+
+
+def _most(reading: Reading) -> float:
+    """The upper end of what it may be."""
+    return math.inf if reading.kind == "bounded" and reading.high is None else float(reading.ends[1])
 
 
 # -- memory and other cores ----------------------------------------------------------------------------------------

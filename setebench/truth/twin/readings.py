@@ -78,6 +78,12 @@ class Readings:
         return self.document.machine.facts.get(name)
 
     @property
+    def guest(self) -> bool:
+        """Whether the machine says that it is a hypervisor's guest."""
+        hypervisor = self.document.machine.environment.get("hypervisor")
+        return isinstance(hypervisor, dict) and hypervisor.get("present") is True
+
+    @property
     def curves(self) -> dict[str, Any]:
         """Which lines of a page were there after accesses to it, by the curve's name: evidence of a prefetcher map."""
         evidence = self.document.evidence

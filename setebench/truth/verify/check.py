@@ -84,9 +84,9 @@ def least_difference(trial: Trial, cycles: Cycles) -> float:
 
 @dataclass(frozen=True)
 class Row:
-    """One trial with the cycles of the machine, of the machine again and once more, and of the twin. `worst` is the
-    target on which the twin lies farthest beyond all of the machine's answers, and `badness` how far, in the scale of
-    `scaled`: 0 where that is no more than the least difference."""
+    """One trial with the cycles of the machine, of the machine again at once and once more later, and of the twin.
+    `worst` is the target on which the twin lies farthest beyond all of the machine's answers, and `badness` how far, in
+    the scale of `scaled`: 0 where that is no more than the least difference."""
 
     number: int
     trial: Trial
@@ -173,7 +173,12 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
                 break
             progress(f"{begin} trials measured")
             trials = drawn(request.seed, numbers[begin : begin + PARAMS.batch], around, request.purpose)
-            given = [runner.answers(trials) for runner in (own, own, *both)]
+            first, again = dict[int, Cycles](), dict[int, Cycles]()
+            for number, trial in trials.items():  # at once, so that they differ by chance alone
+                first |= own.answers({number: trial})
+                again |= own.answers({number: trial})
+            twin_answers = both[1].answers(trials)
+            given = (first, again, own.answers(trials), twin_answers)
             complete = (n for n in trials if all(n in each for each in given))
             checked.rows.extend(_row(n, trials[n], tuple(each[n] for each in given), around) for n in complete)
         if not checked.rows:

@@ -16,6 +16,9 @@ HERE, THERE, TARGET, RING = Base("p"), Base("q"), Base("t"), Base("r")
 """A random place, another one, the line whose level is measured, and where a ring begins; new ones in every
 repetition."""
 
+FAR = 3 * PAGE // 4
+"""Bytes into a page whose first half alone is looked at."""
+
 SPAN = 4 * PAGE
 """Bytes around a place that belong to it: places are so far apart that no pattern reaches the next."""
 
@@ -33,12 +36,14 @@ class Params:
     paced: float = 0.6  # part of the patterns whose accesses wait for each other: misses at once use up the entries
     pace: float = 1.2  # memory latencies from one of these to the next: what it brings has come
     deep: tuple[float, ...] = (
-        0.15,
-        0.25,
-        0.6,
-    )  # of evictions that fill level 1, 2 and 3 alone: lines are in every level
-    full: float = 1.2  # times the lines of a level is what evicts a line from it, at random places
-    rest: float = 0.4  # of the lines of the next level, which keeps it then for certain
+        0.1,
+        0.2,
+        0.45,
+    )  # of evictions that fill level 1, 2 and 3 alone; the rest any working set
+    full: float = 1.25  # times the lines of a level is what evicts a line from it, at random places
+    rest: float = 0.35  # of the lines of the next level, which keeps it then
+    span: float = 1.15  # of the least to the most lines at least
+    most: float = 0.7  # of the lines of the next level at most
     settle: float = 4.0  # memory latencies that prefetches are given before lines are timed
 
 
@@ -90,8 +95,8 @@ class Trial:
         if not self.ring:
             return self.probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
         probe, lines = self.probe.chase(RING, self.ring).fence(), [HERE + each for each in self.targets]
-        for line in lines:  # its page's translation
-            probe = probe.load(HERE + line.offset // PAGE * PAGE + PAGE // 2).fence()
+        for line in lines:  # its page's translation, by a line that no prefetcher takes for its neighbour
+            probe = probe.load(HERE + line.offset // PAGE * PAGE + FAR).fence()
         for interval, line in enumerate(lines * 2):
             probe = probe.start(interval).load(line).stop(interval).fence()
         return probe
@@ -147,7 +152,8 @@ def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     offset, stride = places[-1]
     ahead = [(offset + k * stride) // around.line for k in (1, 2, int(rng.integers(3, PARAMS.reach)))]
     side, last = 1 if stride > 0 else -1, offset // around.line
-    lines = [last, *ahead, last + side, last + side * int(rng.integers(2, PARAMS.reach)), places[0][0] // around.line]
+    further = (last + side * int(each) for each in (1, *rng.integers(2, PARAMS.reach, 2)))
+    lines = [*ahead, *further, places[0][0] // around.line]
     held = sorted({int(line) for line in lines if 0 <= line < pages * around.lines_per_page})
     targets = tuple(int(line) * around.line for line in rng.permutation(held)[: PARAMS.targets])
     return Trial("runs", _settled(probe, around), targets, page_size=HUGE if wide else PAGE)
@@ -175,11 +181,13 @@ def conflicts(rng: np.random.Generator, around: Surroundings) -> Trial:
 def evictions(rng: np.random.Generator, around: Surroundings) -> Trial:
     """Lines used, then a random ring of as many lines as fit one of the levels, and then where the lines are."""
     full = [8.0, *(PARAMS.full * lines for lines in around.cache_lines[:-1])]
-    spans = zip(full, (PARAMS.rest * lines for lines in around.cache_lines), PARAMS.deep, strict=False)
-    lows, highs, parts = np.array([each for each in spans if each[0] < each[1]]).T
+    rest = [max(PARAMS.rest * most, PARAMS.span * low) for low, most in zip(full, around.cache_lines, strict=True)]
+    room = [PARAMS.most * lines for lines in around.cache_lines]
+    spans = [each for each in zip(full, rest, room, PARAMS.deep, strict=False) if each[1] < each[2]]
+    spans.append((16.0, around.most_ring, 0.0, 1.0 - sum(PARAMS.deep)))
+    lows, highs, _, parts = np.array(spans).T
     level = rng.choice(len(parts), p=parts / parts.sum())
-    low, high = lows[level], highs[level]
-    lines = min(_whole(rng, low, high), PARAMS.most_ring)
+    lines = min(_whole(rng, lows[level], highs[level]), around.most_ring)
     within = rng.integers(0, around.lines_per_page // 2, PARAMS.kept) * around.line
     targets = tuple(page * PAGE + int(at) for page, at in enumerate(within))
     probe = Probe()
