@@ -111,10 +111,10 @@ def _tlbs(machine: spec.Machine) -> Rules:
 
 def _prefetchers(machine: spec.Machine) -> Rules:
     kinds = [(each.level, kind_of(type(each))) for each in machine.prefetchers]
-    parts = [(each.fills, each.trained_by) if isinstance(each, spec.Lead) else () for each in machine.prefetchers]
+    parts = [(each.fills, isinstance(each, spec.Lead) and each.trained_by) for each in machine.prefetchers]
     for index, each in enumerate(machine.prefetchers):
         at, (level, kind) = f"prefetchers[{index}]", kinds[index]
-        again = f'a second "{kind}" at level {level}; one of a kind per level'
+        again = f'a second "{kind}" at level {level}; one of a kind per level and place that it fills'
         alike = zip(kinds[:index], parts, strict=False)
         yield (kinds[index], parts[index]) in alike, f"{at}.kind", again
         above = f'"{each.fills}" for a prefetcher of level {level}, with {len(machine.levels)} levels'

@@ -10,7 +10,7 @@ from setebench.sim import spec
 from setebench.sim.spec.fields import PREFETCHERS, kind_of, table_fields
 from setebench.sim.spec.fields import TableType as Table
 from setebench.truth.twin.readings import Draft, Reading, Readings
-from setebench.truth.twin.replay import outgrown, replayed
+from setebench.truth.twin.replay import BY_STRIDES, leads, outgrown, replayed
 
 START = "prefetcher."
 PRESENT = ".present"
@@ -26,6 +26,8 @@ BY_RULE = frozenset({"ip_bits", "trained_by", "trigger_at_page_edge"})
 
 LISTS = {"lead": int, "ip_bits": int, "trigger_at_page_edge": int, "trained_by": str}
 """Parameters that are lists, and what they hold."""
+
+MOST_IP_BITS = int(table_fields(spec.Stride)["ip_bits"].limits[1] or 0)
 
 MOST_RAMP = 4
 """First batches of a stream that a machine file takes."""
@@ -43,7 +45,10 @@ def prefetchers(readings: Readings, draft: Draft) -> None:
         if present is None or (present.value and kind not in kinds and not replays):
             unsettled.append(name)
         elif present.value and kind in kinds and level in ("l1", "l2"):
-            _Prefetcher(readings, draft, kinds[kind], f"{START}{level}.{kind}", next(index)).fill(present)
+            one = _Prefetcher(readings, draft, kinds[kind], f"{START}{level}.{kind}", next(index))
+            one.fill(present)
+            if kinds[kind] is spec.Stride and level == "l1" and one.get("fills") == "l1":
+                index = itertools.count(int(one.path[-1]) + 1 + one.part())
     if unsettled:
         absent = Reading(None, "bounded", parameters=tuple(unsettled), why="open, or of no known kind; left out")
         draft.origins["prefetchers",] = absent.origin
@@ -96,6 +101,7 @@ class _Prefetcher:
         self.assume("trained_by", ["load", *by_first], "open: loads")
         bits, edges = self.found("ip_bits"), self.found("trigger_at_page_edge")
         self.put("ip_bits", bits and bits.of(max(bits.value) + 1))
+        self.assume("ip_bits", MOST_IP_BITS, "open: whole addresses, as a part would mistake some for others")
         same = edges is not None and all(edge == self.get("trigger") for edge in edges.value)
         self.put("trigger_at_page_edge", edges and edges.of([] if same else list(edges.value)))
         if self.table is spec.Stride and outgrown(self.readings):
@@ -103,6 +109,22 @@ class _Prefetcher:
             self.assume("min_stride_bytes", self.readings.line + 1, why)
         self._led()
         self._consistent()
+
+    def part(self) -> int:
+        """Beside a stride of which further strides come to level 2 alone a second one for these: how many are added."""
+        found = leads(self.readings, (BY_STRIDES,), 3, 3)
+        if not found.beyond or not any(found.near):
+            return 0
+        why = f"strides ahead of a run: {BY_STRIDES}"
+        number = int(self.path[-1])
+        for path, value in [*self.draft.fields.items()]:
+            if path[:2] == self.path:
+                self.draft.fields["prefetchers", number + 1, path[2]] = value
+                self.draft.origins["prefetchers", number + 1, path[2]] = self.draft.origins[path]
+        self.draft.assume(("prefetchers", number + 1, "fills"), "l2", why)
+        self.draft.assume((*self.path, "degree"), min(filter(None, found.near)), why)
+        self.draft.assume((*self.path, "max_distance"), max(found.near), why)
+        return 1
 
     def _led(self) -> None:
         """What the lead of a run shows: first batches of a stream that are smaller than later ones (an access takes a

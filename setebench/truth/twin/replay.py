@@ -6,7 +6,8 @@ the lines that came ahead become a lead of level 2, and those of them that came 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,14 @@ from numpy.typing import NDArray
 
 from setebench.truth.twin.readings import Draft, Reading, Readings
 
-CURVES = {"load": "base", "store": "stores", "prefetch": "prefetches"}
-"""The curve of a run by each kind of access, one line after the other."""
+CURVES = {
+    "load": ("base", "one instruction", "ordered by address"),
+    "store": ("stores",),
+    "prefetch": ("prefetches",),
+}
+"""Curves of runs by each kind of access, one line after the other; the first says how far they lead."""
 
-BY_TWOS, BEYOND, BY_ONE = "gaps of two and three", "every 5th line", "one instruction"
+BY_TWOS, BEYOND, BY_STRIDES = "gaps of two and three", "every 5th line", "every 3rd line, one instruction"
 OTHERS = ("prefetcher.l1.other.present", "prefetcher.l2.other.present")
 CAME, MOST = 0.5, 0.75
 """Fraction of repetitions in which a line is there that comes, and of lines that come up to the last of a lead."""
@@ -25,32 +30,47 @@ CAME, MOST = 0.5, 0.75
 FURTHEST = 64
 """Lines of a step that goes on a run wherever in a page, where steps of several lines do."""
 
-Leads = dict[int, tuple[int, int]]
-"""By number of accesses: how many lines ahead come at all, and how many of them to level 1."""
+
+@dataclass(frozen=True)
+class Leads:
+    """How many lines come ahead of a run after so many accesses, and how many of them to level 1."""
+
+    counts: Sequence[int] = (1,)
+    all: Sequence[int] = (0,)
+    near: Sequence[int] = (0,)
+
+    @property
+    def beyond(self) -> bool:
+        """Whether lines come to level 2 alone: one more after each access may be mistaken."""
+        return sum(self.all) - sum(self.near) > len(self.counts)
+
+    def listed(self, values: Sequence[int]) -> list[int]:
+        """The same after 1, 2, 3, ... accesses; between numbers that were tried a lead goes on from one to the next."""
+        return [round(each) for each in np.interp(range(1, self.counts[-1] + 1), self.counts, values)]
 
 
 def replayed(readings: Readings, draft: Draft, first: int) -> int:
     """Fill prefetchers from place `first` on with what curves show where a behaviour has no name; how many there are.
     Of a second behaviour that named prefetchers show as well nothing more comes: its lines are there already."""
     found = [reading for name in OTHERS if (reading := readings.get(name)) is not None and reading.value]
-    curves, count = readings.curves, 0
-    if not found or not set(CURVES.values()) & curves.keys():
+    if not found or CURVES["load"][0] not in readings.curves:
         return 0
-    names = tuple(name for reading in found for name in reading.parameters)
-    twos, beyond = (_leads(curves.get(name), steps) for name, steps in ((BY_TWOS, 2), (BEYOND, 5)))
-    for kind, name in CURVES.items():
-        own = _leads(curves.get(name), 1)
-        for fills, place in (("l1", 1), ("l2", 0)):
-            lists = [_listed(each, place) for each in (own, twos, beyond)]
+    names, count = tuple(name for reading in found for name in reading.parameters), 0
+    for kind, curves in CURVES.items():
+        own = leads(readings, curves)
+        twos, beyond = (leads(readings, (name,), step) for name, step in ((BY_TWOS, 2), (BEYOND, 5)))
+        reach = FURTHEST if any(beyond.all[1:]) else 2 if any(twos.all[1:]) else 1
+        if not own.beyond:  # other steps are known of loads alone, which bring lines to both levels
+            twos = beyond = Leads()
+        for fills in ("l1", "l2"):
+            lists = [each.listed(each.near if fills == "l1" else each.all) for each in (own, twos, beyond)]
             if not any(lists[0]):
                 continue
-            path = ("prefetchers", first + count)
-            reading = Reading(None, "measured", parameters=names, why=f"lines ahead of a run, curve: {name}")
-            rows = zip(("leads", "leads_by_twos", "leads_beyond"), lists, strict=True)
-            reach = FURTHEST if any(lists[2][1:]) else 2 if any(lists[1][1:]) else 1
-            fields = {"kind": "lead", "level": 1, "fills": fills, "trained_by": [kind], "reach": reach, **dict(rows)}
+            reading = Reading(None, "measured", parameters=names, why=f"lines ahead of a run: {', '.join(curves)}")
+            fields = {"kind": "lead", "level": 1, "fills": fills, "trained_by": [kind], "reach": reach}
+            fields |= zip(("leads", "leads_by_twos", "leads_beyond"), lists, strict=True)
             for field, value in fields.items():
-                draft.put((*path, field), reading.of(value))
+                draft.put(("prefetchers", first + count, field), reading.of(value))
             count += 1
     return count
 
@@ -58,24 +78,34 @@ def replayed(readings: Readings, draft: Draft, first: int) -> int:
 def outgrown(readings: Readings) -> bool:
     """Whether runs of neighbouring lines by one instruction lead no further than those by many do: what goes by
     instructions does not follow them."""
-    base, one = (_leads(readings.curves.get(name), 1) for name in (CURVES["load"], BY_ONE))
-    both = base.keys() & one.keys()
-    return bool(both) and sum(one[n][0] - base[n][0] for n in both) <= len(both)
+    base, one = (dict(zip(each.counts, each.all, strict=True)) for each in _by_one(readings))
+    both = base.keys() & one.keys() - {1}
+    return bool(both) and sum(one[count] - base[count] for count in both) <= len(both)
 
 
-def _leads(curve: Mapping[str, Any] | None, step: int) -> Leads:
-    """What comes ahead of a run upwards, after each number of accesses of which the latest two are so far apart."""
-    rows = dict(_ahead(curve, step)) if curve else {}
-    return {count: (_lead(came), _nearer(first[: _lead(came)])) for count, (came, first) in rows.items()}
+def _by_one(readings: Readings) -> tuple[Leads, Leads]:
+    return leads(readings, CURVES["load"][:1]), leads(readings, CURVES["load"][1:2])
 
 
-def _ahead(curve: Mapping[str, Any], step: int) -> Iterator[tuple[int, tuple[NDArray[np.bool_], NDArray[np.bool_]]]]:
-    """Of the lines behind the latest access: which come, and which are in level 1."""
-    for count, present, levels in zip(curve["counts"], curve["present"], curve["nearest"], strict=True):
-        before, last = curve["touched"][max(count - 2, 0)], curve["touched"][count - 1]
-        if count == 1 or last - before == step:
-            came = np.array(present[last + 1 :], dtype=float) >= CAME  # a line without a fraction is none that comes
-            yield count, (came, np.array(levels[last + 1 :]) == 0)
+def leads(readings: Readings, names: Sequence[str], step: int = 1, stride: int = 1) -> Leads:
+    """What comes ahead of a run upwards after each number of accesses of which the latest two are so far apart, at
+    every so many lines. The first curve says how far it leads, all of them what is in level 1."""
+    votes: dict[int, NDArray[np.int64]] = {}
+    ahead: dict[int, int] = {}
+    for name in names:
+        curve: dict[str, Any] = readings.curves.get(name) or {"counts": (), "present": (), "nearest": ()}
+        for count, present, levels in zip(curve["counts"], curve["present"], curve["nearest"], strict=True):
+            before, last = curve["touched"][max(count - 2, 0)], curve["touched"][count - 1]
+            if count > 1 and last - before != step:
+                continue
+            came = np.array(present[last + stride :: stride], dtype=float) >= CAME  # none comes that has no fraction
+            ahead.setdefault(count, _lead(came))
+            vote = np.where(came, np.where(np.array(levels[last + stride :: stride]) == 0, 1, -1), 0)
+            votes[count] = _sum(votes.get(count, np.zeros(0, dtype=np.int64)), vote[: ahead[count]])
+    counts = sorted(ahead)
+    if not counts:
+        return Leads()
+    return Leads(counts, [ahead[count] for count in counts], _rising([votes[count] for count in counts]))
 
 
 def _lead(came: NDArray[np.bool_]) -> int:
@@ -84,18 +114,24 @@ def _lead(came: NDArray[np.bool_]) -> int:
     return int(max(np.flatnonzero(came & (upto >= MOST)) + 1, default=0))
 
 
-def _nearer(first: NDArray[np.bool_]) -> int:
-    """How many lines from the first on are in level 1, where single ones may be mistaken."""
-    return int(np.argmax(np.concatenate([[0], np.cumsum(np.where(first, 1, -1))])))
+def _sum(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sum of two lists of different lengths."""
+    length = max(len(one), len(other))
+    return np.pad(one, (0, length - len(one))) + np.pad(other, (0, length - len(other)))
 
 
-def _listed(leads: Leads, place: int) -> Sequence[int]:
-    """Leads after 1, 2, 3, ... accesses. What single lines say of level 1 is smoothed; between numbers of accesses that
-    were tried a lead goes on as it does from one to the next."""
-    counts = sorted(leads)
-    if not counts:
-        return [0]
-    values = np.array([leads[count][place] for count in counts], dtype=float)
-    if place and len(values) > 2:
-        values[1:-1] = np.median([values[:-2], values[1:-1], values[2:]], axis=0)
-    return [round(each) for each in np.interp(range(1, counts[-1] + 1), counts, values)]
+def _rising(votes: Sequence[NDArray[np.int64]]) -> list[int]:
+    """How many lines from the first on are in level 1, never fewer after more accesses: the numbers for which most
+    lines vote. Single lines may be mistaken."""
+    size = max(map(len, votes)) + 1
+    every = [np.concatenate([[0], np.cumsum(_sum(each, np.zeros(size - 1, dtype=np.int64)))]) for each in votes]
+    best, chosen = np.zeros(size), list[NDArray[np.int64]]()
+    for worth in every:
+        above = np.maximum.accumulate(best)
+        chosen.append(np.maximum.accumulate(np.where(best == above, np.arange(size), 0)))
+        best = above + worth
+    place, found = int(np.argmax(best)), list[int]()
+    for each, own in zip(reversed(chosen), reversed(votes), strict=True):
+        found.append(min(place, len(own)))
+        place = int(each[place])
+    return found[::-1]
