@@ -6,7 +6,7 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
 
-(R_LAST, R_WAY, R_RUN, R_WORDS) = range(2, 6)
+(R_LAST, R_WAY, R_RUN, R_FURTHEST, R_WORDS) = range(2, 7)
 
 
 @compiled
@@ -25,6 +25,7 @@ def _run_of(c: Ints, s: Ints, p: int, q: int, line: int) -> int:
     if found < 0:
         found = claim(s, q, c[p + lay.LEAD_RUNS], R_WORDS, page)
         s[found + R_LAST] = line
+        s[found + R_FURTHEST] = line
         s[found + R_RUN] = there
     use(s, found)
     return found
@@ -42,10 +43,14 @@ def train_lead(c: Ints, s: Ints, p: int, q: int) -> None:
         return
     if step * s[record + R_WAY] < 0 and s[record + R_RUN] > 1:
         s[record + R_RUN] = 1
+        s[record + R_FURTHEST] = line
     if step != 0 or s[record + R_RUN] == 0:
         s[record + R_WAY] = -1 if step < 0 else 1
     s[record + R_RUN] += 1
     s[record + R_LAST] = line
+    way = s[record + R_WAY]
     for ahead in range(1, c[leads + min(s[record + R_RUN], c[leads])] + 1):
-        if may_go(c, s, p, line, line + ahead * s[record + R_WAY]):
-            hand_out(c, s, line + ahead * s[record + R_WAY])
+        target = line + ahead * way
+        if (target - s[record + R_FURTHEST]) * way > 0 and may_go(c, s, p, line, target):
+            hand_out(c, s, target)
+            s[record + R_FURTHEST] = target

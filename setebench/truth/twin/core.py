@@ -153,8 +153,11 @@ def memory(readings: Readings, draft: Draft) -> None:
     draft.fill(("memory", "latency_cycles"), readings.get("latency.memory"), usual, "the latency is open: a usual one")
     peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
     rate, line = readings.fact("ticks_per_second"), readings.line
-    # a bound is what fewer CPUs reached, whose own queues limit them
-    if peak is not None and peak.kind == "measured" and peak.value and ratio is not None and rate:
+    if peak is None or peak.kind != "measured":  # what loads reached, which queues of cores may limit
+        rates = (readings.get(name) for name in readings.names("bandwidth.memory.load."))
+        peak = max(filter(None, rates), key=lambda each: float(each.value), default=None)
+        peak = peak and peak.bounded("memory delivers as much at least")
+    if peak is not None and peak.value and ratio is not None and rate:
         interval = computed(lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio)
         draft.put(("memory", "interval_cycles"), interval)
 

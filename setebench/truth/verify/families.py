@@ -223,7 +223,7 @@ def bursts(rng: np.random.Generator, around: Surroundings) -> Trial:
         for offset in offsets:
             probe = probe.prefetch(HERE + offset, str(rng.choice(further)))
         probe = _settled(probe, around)
-    probe = probe.start()
+    probe = probe.load(THERE + PAGE // 2).fence().start()  # with the translation of what ends prefetches
     for offset in offsets:
         probe = getattr(probe, kind)(HERE + offset)
     return Trial("bursts", (probe.load(THERE) if kind == "prefetch" else probe).stop())
