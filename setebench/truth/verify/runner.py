@@ -26,7 +26,8 @@ class Params:
     chain: int = 4000  # chained additions that give cycles per tick
     controls: int = 64  # loads of each kind of control
     repetitions: tuple[int, int] = (16, 256)  # the fewest and the most of a line
-    around: int = 16  # repetitions at most where a ring is chased on a clock that needs few
+    around: int = 16  # repetitions where a ring is chased on a clock that needs few
+    rings: int = 4  # of a trial
     exact: int = 48  # repetitions on a clock without steps and noise: what prefetchers learn shows in as many
     apart: float = 4.0  # standard errors of a line's mean between the first two levels: how sure a level is to be
     region_bytes: int = 32 << 20
@@ -142,12 +143,15 @@ class Runner:
         return self._latencies([ticks[which[1:] == index] for index in range(len(trial.targets))], hits)
 
     def _kept(self, trial: Trial) -> Cycles:
-        """The same where all targets are timed in each repetition, which takes long for its ring."""
-        count = min(self.repetitions, PARAMS.around if self._exact else self.repetitions)
-        targets = len(trial.targets)
-        places = self._places(self._region(trial.page_size), count)
-        places[RING] = np.full(count + 1, self._ring(trial.ring, trial.ring_pages, self._region(PAGE, "rings")))
-        ticks = self._machine.run(trial.timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
+        """The same where all targets are timed in each repetition, which takes long for its ring: of several rings, as
+        what one evicts depends on which lines it has."""
+        count = -(-(PARAMS.around if self._exact else self.repetitions) // PARAMS.rings)
+        parts, own_cpu = [], self._machine.facts.own_cpu
+        for _ in range(PARAMS.rings):
+            places = self._places(self._region(trial.page_size), count)
+            places[RING] = np.full(count + 1, self._ring(trial.ring, trial.ring_pages, self._region(PAGE, "rings")))
+            parts.append(self._machine.run(trial.timed, places, cpu=own_cpu, warmup=1))
+        ticks, targets = np.concatenate(parts).T, len(trial.targets)
         return self._latencies(ticks[:targets], ticks[targets:].ravel())
 
     def _latencies(self, ticks: Iterable[NDArray[np.int64]], hits: NDArray[np.int64]) -> Cycles:
