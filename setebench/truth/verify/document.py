@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from setebench import store
 from setebench.results import Document, Finding, Outcome
+from setebench.sim.files.loader import load
 from setebench.truth.twin import make_twin
 from setebench.truth.verify.check import Row, Verified, answered, labels, latencies
 from setebench.truth.verify.families import FAMILIES, Surroundings
@@ -26,6 +27,9 @@ AGAIN, THIRD, TWIN = 1, 2, 3
 
 PREDICTED = ("agreement", "ceiling", "defaults")
 """What predicts levels: the twin, the machine itself, and a table in which nothing was measured."""
+
+GENERIC = "sandybridge"
+"""The machine whose prefetchers a table has in which nothing was measured: they are published, and of another CPU."""
 
 GONE = ("scattered.agreement", "hints.agreement", "others.time_error")
 """Names of the first version that nothing measures any more."""
@@ -57,9 +61,9 @@ def as_document(checked: Verified, document: Document, system: Document | None =
 
 def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
     """Agreement, or errors of times, beside the machine's with itself, family by family; then all together, with what a
-    table predicts in which nothing was measured: the `baseline` that others say, and defaults of machine files."""
+    table predicts in which nothing was measured: the `baseline` that others say, and a generic machine for all else."""
     rows = [row for row in checked.rows if row.trial.targets]
-    plain = make_twin(baseline, of_nothing=True).machine
+    plain = msgspec.structs.replace(make_twin(baseline, of_nothing=True).machine, prefetchers=load(GENERIC).prefetchers)
     other = replace(checked.around, latencies=latencies(plain))
     runs = answered(plain, replace(checked, around=other), {row.number: row.trial for row in rows}) if rows else {}
     tables = {
@@ -167,15 +171,9 @@ def headline(document: Document) -> str:
     own, ceiling, other = (figures.get(f"verify.all.{name}") for name in ("agreement", "ceiling", "defaults"))
     if own is None or ceiling is None:
         return "the twin of this table ran no probe whose level could be compared"
-    lines = sum(family["lines"] for family in document.evidence["verify"]["families"].values())
-    interval = f"[{own.low:.1f}, {own.high:.1f}]"
-    parts = [
-        f"this table predicts {own.value:.1f} % {interval} of {lines:,} lines after random accesses",
-        f"the machine predicts itself to {ceiling.value:.1f} %",
-    ]
-    if other is not None:
-        parts.append(f"a table of what the operating system says and defaults, {other.value:.1f} %")
-    return "; ".join(parts)
+    text = f"predicts {own.value:.0f} % [{own.low:.0f}, {own.high:.0f}] of random accesses on this CPU"
+    plain = "" if other is None else f"; what the system says and a generic machine {other.value:.0f} %"
+    return f"{text}{plain}; the CPU itself {ceiling.value:.0f} %"
 
 
 # -- evidence ------------------------------------------------------------------------------------------------------
