@@ -75,6 +75,14 @@ def test_what_stands_against_others_words_is_said() -> None:
     ]
 
 
+def test_small_heat_maps_show_what_prefetchers_bring() -> None:
+    curve = {"levels": ["l1", "l2", "memory"], "counts": [1, 5, 6], "nearest": [[2, -1, 1], [2, 2, 2], [-1, 0, 7]]}
+    made = page(prefetchers={"base": curve, "one instruction": {"levels": 3}, "stores": curve})
+    assert [each.rows for each in made.maps] == [[" 1 ·o▓", " 6 o█o"]]
+    assert made.maps[0].legend == "o accessed, █ l1, ▓ l2, · memory"
+    assert all(not page(prefetchers=odd).maps for odd in (3, [curve], {"base": [1]}))
+
+
 def test_any_odd_value_leaves_a_page() -> None:
     """A result file is anybody's: a value of the wrong kind must not cost the report."""
     names = [each.parameter for each in SEEN] + ["bandwidth.l1.load.64.threads_1", "latency.core_to_core.0-1.modified"]

@@ -18,6 +18,7 @@ from setebench import store
 from setebench.cli.main import setebench
 from setebench.errors import SetebenchError
 from setebench.results import Document, Outcome, Value
+from setebench.sim import spec
 from setebench.sim.files.loader import load, origins, parse
 from setebench.sim.files.origins import field_name
 from setebench.sim.truth.document import truth_document
@@ -185,3 +186,29 @@ def test_a_result_with_impossible_values_is_refused_in_one_line(machine: str, pa
     damaged = changed(truth_of(machine), parameter, value=value, **ends)
     with pytest.raises(SetebenchError, match=re.escape(parameter)):
         make_twin(damaged)
+
+
+# -- behaviour without a name ------------------------------------------------------------------------------------------
+
+
+def test_curves_of_prefetchers_without_a_name_are_replayed_and_odd_ones_are_left_out() -> None:
+    """After three accesses the next line comes to level 1, and one more to level 2."""
+    ahead = {1: "33333333", 2: "33333333", 3: "33333013"}
+    curve = {
+        "touched": [2, 3, 4],
+        "counts": [1, 2, 3],
+        "present": [[None if at in range(2, 2 + n) else float(level < "3") for at, level in enumerate(row)]
+                    for n, row in ahead.items()],
+        "nearest": [[*map(int, row)] for row in ahead.values()],
+    }  # fmt: skip
+    document = changed(truth_of("plain"), "prefetcher.l2.other.present", value=True, outcome=Outcome.MEASURED)
+    assert "prefetcher.l2.other.present" in document
+    for odd in (3, {**curve, "counts": [1, 2, 9]}, {**curve, "nearest": [[1]]}, {**curve, "present": "no"}):
+        assert not make_twin(
+            msgspec.structs.replace(document, evidence={"prefetchers": {"base": odd}})
+        ).machine.prefetchers
+    made = make_twin(msgspec.structs.replace(document, evidence={"prefetchers": {"base": curve}})).machine
+    found = [(each.fills, each.trained_by, each.leads) for each in made.prefetchers if isinstance(each, spec.Lead)]
+    assert found == [("l1", ("load",), (0, 0, 1)), ("l2", ("load",), (0, 0, 2))]
+    text = as_toml(make_twin(msgspec.structs.replace(document, evidence={"prefetchers": {"base": curve}})))
+    assert parse(text, "x") == made

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,8 +27,34 @@ OTHERS = ("prefetcher.l1.other.present", "prefetcher.l2.other.present")
 CAME, MOST = 0.5, 0.75
 """Fraction of repetitions in which a line is there that comes, and of lines that come up to the last of a lead."""
 
-FURTHEST = 64
-"""Lines of a step that goes on a run wherever in a page, where steps of several lines do."""
+FURTHEST, MOST_NUMBERS = 64, 32
+"""Lines of a step that goes on a run wherever in a page, where steps of several lines do, and numbers of a list."""
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """Lines of a page in the order of their accesses; after so many of them the fraction of repetitions in which each
+    line was there (None: it was accessed), and the index of its commonest level. Shapes (counts, lines)."""
+
+    touched: list[int] = []
+    counts: list[int] = []
+    present: list[list[float | None]] = []
+    nearest: list[list[int]] = []
+
+    @property
+    def sound(self) -> bool:
+        """Whether everything that is named is there: a result file is anybody's."""
+        rows = [*map(len, self.present), *map(len, self.nearest)]
+        counted = len(self.counts) == len(self.present) == len(self.nearest) and len({*rows}) == 1
+        return counted and {*self.counts} <= {*range(1, len(self.touched) + 1)} and {*self.touched} <= {*range(rows[0])}
+
+
+def curve_of(readings: Readings, name: str) -> Curve:
+    """A curve of the result, one of nothing where there is none."""
+    try:
+        found = msgspec.convert(readings.curves.get(name), Curve)
+    except msgspec.ValidationError:
+        return Curve()
+    return found if found.sound else Curve()
 
 
 @dataclass(frozen=True)
@@ -46,14 +72,15 @@ class Leads:
 
     def listed(self, values: Sequence[int]) -> list[int]:
         """The same after 1, 2, 3, ... accesses; between numbers that were tried a lead goes on from one to the next."""
-        return [round(each) for each in np.interp(range(1, self.counts[-1] + 1), self.counts, values)]
+        counts = range(1, min(self.counts[-1], MOST_NUMBERS) + 1)
+        return [min(round(each), FURTHEST - 1) for each in np.interp(counts, self.counts, values)]
 
 
 def replayed(readings: Readings, draft: Draft, first: int) -> int:
     """Fill prefetchers from place `first` on with what curves show where a behaviour has no name; how many there are.
     Of a second behaviour that named prefetchers show as well nothing more comes: its lines are there already."""
     found = [reading for name in OTHERS if (reading := readings.get(name)) is not None and reading.value]
-    if not found or CURVES["load"][0] not in readings.curves:
+    if not found or not curve_of(readings, CURVES["load"][0]).counts:
         return 0
     names, count = tuple(name for reading in found for name in reading.parameters), 0
     for kind, curves in CURVES.items():
@@ -93,9 +120,9 @@ def leads(readings: Readings, names: Sequence[str], step: int = 1, stride: int =
     votes: dict[int, NDArray[np.int64]] = {}
     ahead: dict[int, int] = {}
     for name in names:
-        curve: dict[str, Any] = readings.curves.get(name) or {"counts": (), "present": (), "nearest": ()}
-        for count, present, levels in zip(curve["counts"], curve["present"], curve["nearest"], strict=True):
-            before, last = curve["touched"][max(count - 2, 0)], curve["touched"][count - 1]
+        curve = curve_of(readings, name)
+        for count, present, levels in zip(curve.counts, curve.present, curve.nearest, strict=True):
+            before, last = curve.touched[max(count - 2, 0)], curve.touched[count - 1]
             if count > 1 and last - before != step:
                 continue
             came = np.array(present[last + stride :: stride], dtype=float) >= CAME  # none comes that has no fraction
