@@ -23,7 +23,7 @@ help:
 .PHONY: help run test check kernel format docs wheel accuracy compare-c clean
 
 run: $(VENV)/installed
-	$(BIN)/setebench characterize --report report.html --force
+	$(BIN)/setebench characterize --verify --report report.html --force
 
 # What measures this CPU runs with nothing beside it, the rest on two CPUs (a file's tests share what they set up).
 test: $(VENV)/installed-for-development

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from setebench import campaign, session, store
+from setebench import campaign, references, session, store
 from setebench.campaign import Listener, Plan
 from setebench.cli import beside
 from setebench.cli.options import (
@@ -29,6 +29,8 @@ from setebench.recording import without_recordings
 from setebench.results import Document
 
 Values = dict[str, Any]
+MINUTES = 0.5
+"""Of the comparison at the end."""
 
 
 @click.command()
@@ -45,6 +47,7 @@ Values = dict[str, Any]
 )
 @click.option("--resume", metavar="FILE", type=PATH, help="Continue the interrupted run in FILE, with its settings.")
 @click.option("--no-raw", is_flag=True, help="Don't record the machine's answers in FILE (see setebench infer).")
+@click.option("--verify", is_flag=True, help="At the end compare the twin of the results with the machine, for 30 s.")
 @click.option("--report", metavar="FILE", type=PATH, help="Write the HTML report to FILE too.")
 @click.option(
     "--format", "form", type=click.Choice(FORMS), default="table", show_default=True, help="Form on standard output."
@@ -67,6 +70,8 @@ def characterize(**values: Any) -> None:
     with Progress(quiet=values["quiet"]) as progress:
         with progress.interruptible(lambda: _way_on(plan, saved)):
             document = _measured(plan, earlier, saved, values, progress)
+            if values["verify"]:
+                document = _verified(document, plan, saved, progress)
         shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
         Output(values["form"]).deliver(shown, beside.chosen_references(document))
         if report is not None:
@@ -75,6 +80,30 @@ def characterize(**values: Any) -> None:
             progress.result(f"wrote the report to {report}")
     if not any(step.state == "done" for step in campaign.steps_of(document)):
         raise SetebenchError("no scenario could be run; the table says why")
+
+
+def _verified(document: Document, plan: Plan, saved: Path | None, progress: Progress) -> Document:
+    """The document with what its twin predicts of the machine; as it is, and the reason on the terminal, where no twin
+    can be made of it."""
+    from setebench.truth.twin import make_twin
+    from setebench.truth.verify.check import Request, verify
+    from setebench.truth.verify.document import as_document
+
+    try:
+        twin, how = make_twin(document), Request(machine=plan.machine, cpu=plan.cpu, seed=plan.seed, minutes=MINUTES)
+        found = as_document(
+            verify(twin, how, progress), document, references.of_the_system(document.machine.environment)
+        )
+    except SetebenchError as error:
+        progress.failed("verify", error)
+        return document
+    findings = [each for each in document.findings if not each.parameter.startswith("verify.")]
+    evidence = {**document.evidence, **found.evidence}
+    document = msgspec.structs.replace(document, findings=[*findings, *found.findings], evidence=evidence)
+    if saved is not None:
+        store.save(document, saved, force=True)
+    progress.close()
+    return document
 
 
 def _way_on(plan: Plan, saved: Path | None) -> str:

@@ -167,6 +167,11 @@ def _page(page: Opening) -> Iterator[RenderableType]:
         if lines:
             yield Text(f"\n{heading}:")
             yield from (Padding(Text(visible(line)), (0, 0, 0, 2)) for line in lines)
+    for number, each in enumerate(page.maps):
+        if number == 0:
+            yield Text(f"\nLines of a page after so many accesses ({visible(each.legend)}):")
+        yield Text(f"\n  {each.name}")
+        yield from (Text(f"  {row}") for row in each.rows)
     for heading, rows in page.summary.items():
         yield Text(f"\n{heading}")
         table = Table.grid("", "", "", padding=(0, 2, 0, 0))

@@ -1,5 +1,5 @@
 """What a report opens with: the machine as a picture, what its table is worth, what stands against others' words, what
-stayed open, and the summary of the paper. Everything in it is text; who shows it escapes it."""
+prefetchers bring, what stayed open, and the summary of the paper. All of it is text; who shows it escapes it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import msgspec
 from setebench.compare import Agreement, agreement
 from setebench.report.numbers import interval_text, value_text
 from setebench.report.opening.answers import Answers
+from setebench.report.opening.maps import Map, maps
 from setebench.report.opening.picture import Box, picture
 from setebench.report.opening.tables import Row, summary
 from setebench.report.view import listed, merged, published_text, verified
 from setebench.results import Document, Finding, Outcome
 
-__all__ = ["Box", "Opening", "opening", "processor_name"]
+__all__ = ["Box", "Map", "Opening", "opening", "processor_name"]
 
 UNVERIFIED = "Not verified on this machine yet: run setebench verify"
 MOST_OPEN = 8
@@ -27,12 +28,13 @@ LAST = ("bandwidth.", "loaded_latency.", "counter.")
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """The first page. `open` ends with how many more reasons there are."""
+    """The first page. `open` ends with how many more reasons there are; `maps` are small heat maps."""
 
     name: str
     picture: list[Box]
     verified: str
     against: list[str]
+    maps: list[Map] = []
     open: list[str]
     summary: dict[str, list[Row]]
 
@@ -49,6 +51,7 @@ def opening(document: Document, references: Mapping[str, Document]) -> Opening |
         picture=picture(answers),
         verified=next(iter(verified(document)), UNVERIFIED),
         against=list(_against(document, references)),
+        maps=maps(document),
         open=[*left[:MOST_OPEN], *([f"and {len(left) - MOST_OPEN} more reasons, below"] if left[MOST_OPEN:] else [])],
         summary=summary(answers),
     )
