@@ -144,8 +144,8 @@ def _twin_and_request(values: dict[str, Any], minutes: float | None) -> tuple[An
 def verify_command(**values: Any) -> None:
     """Compare the twin of the result file RESULT with the machine, on random probes.
 
-    Each probe runs three times on the machine and once on the twin. How far the machine agrees with itself limits how far a
-    twin can agree with it.
+    Each probe runs three times on the machine and once on the twin. How far the machine agrees with itself limits how
+    far a twin can agree with it.
 
     Exit status: 0 checked, 1 it could not be run, 2 bad use; with --exit-code 3 where the twin is contradicted.
     """
