@@ -160,13 +160,13 @@ def answered(machine: spec.Machine, checked: Verified, trials: dict[int, Trial])
 
 def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) -> Verified:
     """Hold a twin against a machine. Raises what opening and running machines raises."""
-    start = time.monotonic()
     opened = open_machine(request.machine, cpu=request.cpu, seed=request.seed)
     with closing(opened) as real, closing(opened_twin(twin.machine, request.seed)) as model:
         around = surroundings(twin.machine, real, model)
         own = Runner(real, around, request.seed)
         checked = Verified(twin, request, around, [], {}, own.repetitions)
         both = (own, Runner(model, around, request.seed + 1, own.repetitions))
+        start = time.monotonic()  # the simulator is compiled by now
         seconds, numbers = 60 * (request.minutes or np.inf), range(request.trials or sys.maxsize)
         for begin in numbers[:: PARAMS.batch]:
             if begin and time.monotonic() - start > PARAMS.drawing * seconds:
