@@ -96,7 +96,7 @@ def _advisor(context: Context, loop: Loop) -> Advisor:
 def read_loop(path: str) -> Loop:
     """A loop's description from a TOML file. Raises `UsageError`."""
     try:
-        return loop_of(tomllib.loads(files.read_text(path, MOST_BYTES)))
+        return loop_of(tomllib.loads(files.read_bytes(path, MOST_BYTES).decode()))
     except OSError as error:
         raise UsageError(f"can't read {path!r}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, or a number of thousands of digits
