@@ -72,8 +72,5 @@ int setebench_guard_prepare(void);
 /* Run one call in this thread. The guard must be installed. Returns 0, or errno if no signal stack could be had. */
 int setebench_guard_run(struct setebench_call *call);
 
-/* Let everyone go who waits at a meeting's barriers, now or later. */
-void setebench_meeting_abandon(struct setebench_meeting *meeting);
-
 #endif
 #endif

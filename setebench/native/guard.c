@@ -100,11 +100,6 @@ int setebench_guard_run(struct setebench_call *call)
     escape = NULL;
     /* whoever still waits at a barrier for this thread must not wait for ever */
     if (call->signal && call->meeting)
-        setebench_meeting_abandon(call->meeting);
+        call->meeting->arrived = INT64_MAX / 2;
     return 0;
-}
-
-void setebench_meeting_abandon(struct setebench_meeting *meeting)
-{
-    __atomic_store_n(&meeting->arrived, INT64_MAX / 2, __ATOMIC_SEQ_CST);
 }
