@@ -29,12 +29,7 @@ native = Extension(
         "setebench/native/guard.c",
         *sorted(str(path) for path in Path("asm").glob("*.S")),
     ],
-    depends=[
-        "asm/snippet.inc",
-        "asm/stream_kernels.inc",
-        "asm/stream_width.inc",
-        "setebench/native/engine.h",
-    ],
+    depends=["asm/snippet.inc", "setebench/native/engine.h"],
     include_dirs=["setebench/native"],
     extra_compile_args=["-O2"],
     # an executable stack would be refused by newer C libraries, and no snippet needs one

@@ -31,79 +31,153 @@
     .set    place, 0
     .endm
 
-    .macro STREAM_SNIPPET kernel:req, formula:req, feature, width:req, form
-    SNIPPET "stream.\kernel\().\width\form", "stream: \formula", "\feature"
-    .endm
-
     .macro NEXT_ROUND bytes:req
     add     rcx, \bytes
     dec     eax
     jnz     1b
     .endm
 
-/* 3.0; kernels.py says why not zero. */
-#define SCALAR_BITS 0x4008000000000000
+/* Two operands, or three with the first one twice where the instruction's names begin with v. */
+    .macro ARITHMETIC v, name:req, to:req, from:vararg
+    .ifb    \v
+    \name   \to, \from
+    .else
+    \v\name \to, \to, \from
+    .endif
+    .endm
 
-#define WIDTH 8
-#define FEATURE ""
-#define R(n) xmm##n
-#define LOAD(to, from) movsd to, qword ptr [from]
-#define STORE(to, from) movsd qword ptr [to], from
-#define STORE_NT(to, from) movq rbx, from; movnti [to], rbx
-#define MOVE(to, from) movaps to, from
-#define ADD(to, from) addsd to, from
-#define SUB(to, from) subsd to, from
-#define MUL(to, from) mulsd to, from
-#define AT(from) qword ptr [from]
-#define ZERO(n) xorps xmm##n, xmm##n
-#define SCALAR mov rax, SCALAR_BITS; movq xmm7, rax
-#include "stream_width.inc"
+/* 3.0 in all of register 7; kernels.py says why not zero. */
+    .macro FILL_SCALAR width:req, v
+    mov     rax, 0x4008000000000000
+    \v\()movq xmm7, rax
+    .if     \width == 16
+    unpcklpd xmm7, xmm7
+    .elseif \width == 32
+    vunpcklpd xmm7, xmm7, xmm7
+    vinsertf128 ymm7, ymm7, xmm7, 1
+    .elseif \width == 64
+    vbroadcastsd zmm7, xmm7
+    .endif
+    .endm
 
-#define WIDTH 16
-#define FEATURE ""
-#define R(n) xmm##n
-#define LOAD(to, from) movups to, [from]
-#define STORE(to, from) movups [to], from
-#define STORE_NT(to, from) movntps [to], from
-#define MOVE(to, from) movaps to, from
-#define ADD(to, from) addpd to, from
-#define SUB(to, from) subpd to, from
-#define MUL(to, from) mulpd to, from
-#define AT(from) xmmword ptr [from]
-#define ZERO(n) xorps xmm##n, xmm##n
-#define SCALAR mov rax, SCALAR_BITS; movq xmm7, rax; unpcklpd xmm7, xmm7
-#include "stream_width.inc"
+    .macro STREAM_SNIPPET kernel:req, formula:req, feature, width:req, form
+    SNIPPET "stream.\kernel\().\width\form", "stream: \formula", "\feature"
+    .endm
 
-#define WIDTH 32
-#define FEATURE "avx"
-#define R(n) ymm##n
-#define LOAD(to, from) vmovups to, [from]
-#define STORE(to, from) vmovups [to], from
-#define STORE_NT(to, from) vmovntps [to], from
-#define MOVE(to, from) vmovaps to, from
-#define ADD(to, from) vaddpd to, to, from
-#define SUB(to, from) vsubpd to, to, from
-#define MUL(to, from) vmulpd to, to, from
-#define AT(from) ymmword ptr [from]
-#define ZERO(n) vxorps ymm##n, ymm##n, ymm##n
-#define SCALAR \
-    mov rax, SCALAR_BITS; vmovq xmm7, rax; vunpcklpd xmm7, xmm7, xmm7; vinsertf128 ymm7, ymm7, xmm7, 1
-#include "stream_width.inc"
+/* What kernels are written in, by the arguments of STREAMS. KERNEL(name, formula, before, access): `before` the loop,
+ * and for every access of a round. */
+#define R(n) \register\()n
+#define AT(from) \unit ptr [from]
+#define LOAD(to, from) \move to, [from]
+#define STORE(to, from) \move [to], from
+#define STORE_NT(to, from) \
+    .if \width == 8; movq rbx, from; movnti [to], rbx; .else; \v\()movntps [to], from; .endif
+#define MOVE(to, from) \v\()movaps to, from
+#define ADD(to, from) ARITHMETIC \v, add\type, to, from
+#define SUB(to, from) ARITHMETIC \v, sub\type, to, from
+#define MUL(to, from) ARITHMETIC \v, mul\type, to, from
+#define ZERO(n) ARITHMETIC \v, \zero, R(n), R(n)
+#define SCALAR FILL_SCALAR \width, \v
 
-#define WIDTH 64
-#define FEATURE "avx512f"
-#define R(n) zmm##n
-#define LOAD(to, from) vmovups to, [from]
-#define STORE(to, from) vmovups [to], from
-#define STORE_NT(to, from) vmovntps [to], from
-#define MOVE(to, from) vmovaps to, from
-#define ADD(to, from) vaddpd to, to, from
-#define SUB(to, from) vsubpd to, to, from
-#define MUL(to, from) vmulpd to, to, from
-#define AT(from) zmmword ptr [from]
-#define ZERO(n) vpxorq zmm##n, zmm##n, zmm##n
-#define SCALAR mov rax, SCALAR_BITS; vmovq xmm7, rax; vbroadcastsd zmm7, xmm7
-#include "stream_width.inc"
+#define STREAM(kernel, formula) STREAM_SNIPPET kernel, formula, "\feature", \width, \form
+#define EACH(...) .rept round / \width; __VA_ARGS__; .set place, place + \width; .endr
+#define NEXT .ifb \form; NEXT_ROUND BLOCK; .else; NEXT_ROUND \width; .endif
+#define KERNEL(kernel, formula, before, ...) \
+    STREAM(kernel, formula); before; BEGIN_STREAM; EACH(__VA_ARGS__); NEXT; END_SNIPPET
+
+/* All kernels in one width of accesses, in both forms. Instructions that take registers of more than 16 bytes have names
+ * that begin with v; `type` is the end of those that compute. */
+    .macro STREAMS width:req, feature, register:req, unit:req, move:req, type:req, zero:req, v
+    .irp    form,, .rolled
+    .set    round, BLOCK
+    .ifnb   \form
+    .set    round, \width
+    .endif
+    KERNEL(load, "a[i]", , LOAD(R(0), ARRAY_A))
+    KERNEL(store, "a[i] = s", SCALAR, STORE(ARRAY_A, R(7)))
+    KERNEL(store_nt, "a[i] = s, non-temporal", SCALAR, STORE_NT(ARRAY_A, R(7)))
+    KERNEL(copy, "a[i] = b[i]", , LOAD(R(0), ARRAY_B); STORE(ARRAY_A, R(0)))
+    KERNEL(copy_nt, "a[i] = b[i], non-temporal", , LOAD(R(0), ARRAY_B); STORE_NT(ARRAY_A, R(0)))
+    KERNEL(scale, "a[i] = s * b[i]", SCALAR, LOAD(R(0), ARRAY_B); MUL(R(0), R(7)); STORE(ARRAY_A, R(0)))
+    KERNEL(add, "a[i] = b[i] + c[i]", , LOAD(R(0), ARRAY_B); ADD(R(0), AT(ARRAY_C)); STORE(ARRAY_A, R(0)))
+    KERNEL(update, "a[i] = s - a[i]", SCALAR, MOVE(R(0), R(7)); SUB(R(0), AT(ARRAY_A)); STORE(ARRAY_A, R(0)))
+
+/* Four sums, or the chain of additions would be slower than the loads; they end up behind the first array. The rolled
+ * form has one addition, so its sums change places every round. Four rounds make at most a block, so after whole blocks
+ * they are where they were. */
+    STREAM(ddot, "sum += a[i] * b[i]")
+    ZERO(3)
+    ZERO(4)
+    ZERO(5)
+    ZERO(6)
+    BEGIN_STREAM
+    .ifnb   \form
+    LOAD(R(0), ARRAY_A)
+    MUL(R(0), AT(ARRAY_B))
+    ADD(R(0), R(3))
+    MOVE(R(3), R(4))
+    MOVE(R(4), R(5))
+    MOVE(R(5), R(6))
+    MOVE(R(6), R(0))
+    .else
+    .rept   round / \width / 4
+    .irp    sum, R(3), R(4), R(5), R(6)
+    LOAD(R(0), ARRAY_A)
+    MUL(R(0), AT(ARRAY_B))
+    ADD(\sum, R(0))
+    .set    place, place + \width
+    .endr
+    .endr
+    .endif
+    NEXT
+    .set    place, 0
+    .irp    sum, R(3), R(4), R(5), R(6)
+    STORE(ARRAY_A, \sum)
+    .set    place, place + \width
+    .endr
+    END_SNIPPET
+
+    KERNEL(daxpy, "a[i] = a[i] + s * b[i]", SCALAR,
+           LOAD(R(0), ARRAY_B); MUL(R(0), R(7)); ADD(R(0), AT(ARRAY_A)); STORE(ARRAY_A, R(0)))
+    KERNEL(triad, "a[i] = b[i] + s * c[i]", SCALAR,
+           LOAD(R(0), ARRAY_C); MUL(R(0), R(7)); ADD(R(0), AT(ARRAY_B)); STORE(ARRAY_A, R(0)))
+    KERNEL(triad_nt, "a[i] = b[i] + s * c[i], non-temporal", SCALAR,
+           LOAD(R(0), ARRAY_C); MUL(R(0), R(7)); ADD(R(0), AT(ARRAY_B)); STORE_NT(ARRAY_A, R(0)))
+    KERNEL(vector_triad, "a[i] = b[i] + c[i] * d[i]", ,
+           LOAD(R(0), ARRAY_C); MUL(R(0), AT(ARRAY_D)); ADD(R(0), AT(ARRAY_B)); STORE(ARRAY_A, R(0)))
+
+/* Chunks of 64 bytes in the order that kernels.py describes; rax is the chunk's offset, rbx its mask, edx counts. In one
+ * form: what comes in no order teaches no prefetcher, whatever the instructions' addresses. */
+    .ifb    \form
+    STREAM(random, "a[i], 64-byte chunks in random order")
+    mov     edx, OPERAND
+    PATCH   FIELD_COUNT
+    lea     rbx, [rdx*4 - 1]
+    shl     rbx, 6
+    xor     eax, eax
+    .p2align 6
+1:
+    .rept   BLOCK / 64
+    imul    rax, rax, 1664525
+    add     rax, 12345 * 64
+    and     rax, rbx
+    .set    place, 0
+    .rept   64 / \width
+    LOAD(R(0), rcx + rax + place)
+    .set    place, place + \width
+    .endr
+    .endr
+    dec     edx
+    jnz     1b
+    END_SNIPPET
+    .endif
+    .endr
+    .endm
+
+    STREAMS 8, "", xmm, qword, movsd, sd, xorps
+    STREAMS 16, "", xmm, xmmword, movups, pd, xorps
+    STREAMS 32, "avx", ymm, ymmword, vmovups, pd, xorps, v
+    STREAMS 64, "avx512f", zmm, zmmword, vmovups, pd, pxorq, v
 
 /* Prefetches of every line; the program gets no data, so there is one width. */
     .macro PREFETCH_SNIPPET name:req, instruction:req, feature, bytes:req, form
