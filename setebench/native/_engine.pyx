@@ -49,7 +49,7 @@ cdef extern from "engine.h":
 
     const setebench_snippet *__start_setebench_snippets
     const setebench_snippet *__stop_setebench_snippets
-    int setebench_guard_install() nogil
+    int setebench_guard_install()
     int setebench_guard_prepare() nogil
     int setebench_guard_run(setebench_call *) nogil
 

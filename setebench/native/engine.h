@@ -62,7 +62,8 @@ struct setebench_call {
 };
 
 /* Take over SIGSEGV, SIGILL, SIGBUS and SIGFPE, for code that runs under the guard; also again, if someone else has
- * since. Others' faults go to the handler that was there before. 0 on success, else errno. */
+ * since; with the interpreter's lock held. Others' faults go to the handler that was there before. 0 on success, else
+ * errno. */
 int setebench_guard_install(void);
 
 /* Get ready what a thread needs for its first run, so that no run is disturbed by it: 0, or errno if no signal stack

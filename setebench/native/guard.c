@@ -2,16 +2,13 @@
 #include "engine.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <ucontext.h>
 
 static const int guarded_signals[] = {SIGSEGV, SIGILL, SIGBUS, SIGFPE};
-#define GUARDED (sizeof guarded_signals / sizeof *guarded_signals)
 
 static struct sigaction previous[_NSIG];
-static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static __thread sigjmp_buf *escape;
 static __thread struct setebench_call *running;
@@ -55,13 +52,11 @@ int setebench_guard_install(void)
     /* not deferred: the handler is left by a jump, after which the same signal must still be deliverable */
     struct sigaction before, action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&action.sa_mask);
-    pthread_mutex_lock(&install_lock);
-    for (size_t i = 0; i < GUARDED && !error; i++)
+    for (size_t i = 0; i < sizeof guarded_signals / sizeof *guarded_signals && !error; i++)
         if (sigaction(guarded_signals[i], &action, &before))
             error = errno;
         else if (before.sa_sigaction != on_fault)
             previous[guarded_signals[i]] = before;
-    pthread_mutex_unlock(&install_lock);
     return error;
 }
 
