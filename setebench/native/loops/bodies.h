@@ -41,19 +41,6 @@ INLINED void fetch(const int hint, const void *address)
     }
 }
 
-typedef double pair __attribute__((vector_size(16)));
-typedef double loose_pair __attribute__((vector_size(16), aligned(8)));
-
-INLINED pair load_pair(const double *from)
-{
-    return *(const loose_pair *)from;
-}
-
-INLINED void store_pair(double *to, pair value)
-{
-    *(loose_pair *)to = value;
-}
-
 struct record {
     uint64_t state;
     uint64_t unused[31];
@@ -117,22 +104,22 @@ BODY(matmul)
 
     for (int64_t panel = loop->first / rows; panel < end; panel++) {
         const double *line = right + 8 * panel;
-        pair sums[2][4] = {{{0}}};
+        __m128d sums[2][4] = {{{0}}};
         for (int64_t k = 0; k < rows; k++) {
             /* a stage that has reached the panel's last row goes on with the first of the next */
             fetch(far_hint, line + (k + far < rows ? far * row : (far - rows) * row + 8));
             fetch(near_hint, line + (k + near < rows ? near * row : (near - rows) * row + 8));
-            const pair one = {left[k], left[k]}, other = {left[rows + k], left[rows + k]};
+            const __m128d one = {left[k], left[k]}, other = {left[rows + k], left[rows + k]};
             for (int j = 0; j < 4; j++) {
-                const pair two = load_pair(line + 2 * j);
+                const __m128d two = _mm_loadu_pd(line + 2 * j);
                 sums[0][j] += one * two;
                 sums[1][j] += other * two;
             }
             line += row;
         }
         for (int j = 0; j < 4; j++) {
-            store_pair(product + 8 * panel + 2 * j, sums[0][j]);
-            store_pair(product + row + 8 * panel + 2 * j, sums[1][j]);
+            _mm_storeu_pd(product + 8 * panel + 2 * j, sums[0][j]);
+            _mm_storeu_pd(product + row + 8 * panel + 2 * j, sums[1][j]);
         }
     }
 }
@@ -165,14 +152,14 @@ BODY(triad)
     double *restrict a = loop->array[0];
     const double *restrict b = loop->array[1], *restrict c = loop->array[2];
     const int64_t end = 8 * (loop->first + loop->count);
-    const pair three = {3, 3};
+    const __m128d three = {3, 3};
 
     for (int64_t i = 8 * loop->first; i < end; i += 8) {
         FETCH(b + i, 8);
         FETCH(c + i, 8);
         FETCH(a + i, 8);
         for (int j = 0; j < 8; j += 2)
-            store_pair(a + i + j, load_pair(b + i + j) + three * load_pair(c + i + j));
+            _mm_storeu_pd(a + i + j, _mm_loadu_pd(b + i + j) + three * _mm_loadu_pd(c + i + j));
     }
 }
 
@@ -188,10 +175,10 @@ BODY(stencil)
     const double *restrict fields = loop->array[1];
     const int64_t row = loop->size[0], plane = loop->size[1], spacing = loop->size[2], count = loop->size[3];
     const int64_t end = 8 * (loop->first + loop->count);
-    const pair at_centre = {0.5, 0.5}, beside = {0.25, 0.25}, across = {0.125, 0.125}, over = {0.0625, 0.0625};
+    const __m128d at_centre = {0.5, 0.5}, beside = {0.25, 0.25}, across = {0.125, 0.125}, over = {0.0625, 0.0625};
 
     for (int64_t i = 8 * loop->first; i < end; i += 8) {
-        pair sums[4] = {{0}};
+        __m128d sums[4] = {{0}};
         const double *field = fields + plane + i;
         for (int64_t f = 0; f < count; f++, field += spacing) {
             FETCH(field, 8);
@@ -201,13 +188,14 @@ BODY(stencil)
             FETCH(field + plane, 8);
             for (int j = 0; j < 4; j++) {
                 const double *point = field + 2 * j;
-                sums[j] += at_centre * load_pair(point) + beside * (load_pair(point - 1) + load_pair(point + 1))
-                    + across * (load_pair(point - row) + load_pair(point + row))
-                    + over * (load_pair(point - plane) + load_pair(point + plane));
+                sums[j] += at_centre * _mm_loadu_pd(point)
+                    + beside * (_mm_loadu_pd(point - 1) + _mm_loadu_pd(point + 1))
+                    + across * (_mm_loadu_pd(point - row) + _mm_loadu_pd(point + row))
+                    + over * (_mm_loadu_pd(point - plane) + _mm_loadu_pd(point + plane));
             }
         }
         for (int j = 0; j < 4; j++)
-            store_pair(result + i + 2 * j, sums[j]);
+            _mm_storeu_pd(result + i + 2 * j, sums[j]);
         FETCH(result + i, 8);
     }
 }
