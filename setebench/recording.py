@@ -7,7 +7,6 @@ from a file is not trusted: a scenario takes memory in proportion to what a mach
 
 from __future__ import annotations
 
-import base64
 import bz2
 import math
 import zlib
@@ -56,14 +55,14 @@ class Noted(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a result file keeps, compressed (bzip2) and in base64: the `journal` of calls (`Noted`, as JSON) in their
-    order, and the `ticks` of all runs in sequence, as little-endian int64. `capabilities` are the optional methods that
-    the machine has."""
+    """What a result file keeps, compressed (bzip2), in base64 as JSON has bytes: the `journal` of calls (`Noted`, as
+    JSON) in their order, and the `ticks` of all runs in sequence, as little-endian int64. `capabilities` are the
+    optional methods that the machine has."""
 
     facts: Facts
     capabilities: tuple[str, ...]
-    journal: str
-    ticks: str
+    journal: bytes
+    ticks: bytes
 
 
 def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:
@@ -182,8 +181,8 @@ class Recorder:
         return Recording(
             facts=self.facts,
             capabilities=tuple(sorted(each.__name__ for each in CAPABILITIES if isinstance(self.inner, each))),
-            journal=_packed(b"[" + b",".join(self._journal) + b"]"),
-            ticks=_packed(b"".join(self._ticks)),
+            journal=bz2.compress(b"[" + b",".join(self._journal) + b"]"),
+            ticks=bz2.compress(b"".join(self._ticks)),
         )
 
 
@@ -243,15 +242,11 @@ def _damaged(why: str) -> UsageError:
 # -- bytes ------------------------------------------------------------------------------------------------------------
 
 
-def _packed(data: bytes) -> str:
-    return base64.b64encode(bz2.compress(data)).decode()
-
-
-def _unpacked(text: str, most: int) -> bytes:
+def _unpacked(packed: bytes, most: int) -> bytes:
     try:
         stream = bz2.BZ2Decompressor()
-        data = stream.decompress(base64.b64decode(text, validate=True), most + 1)
-    except (ValueError, OSError, MemoryError) as error:
+        data = stream.decompress(packed, most + 1)
+    except (OSError, MemoryError) as error:
         raise _damaged(str(error)) from error
     if len(data) > most or not stream.eof:
         raise _damaged("it is cut short or too long")

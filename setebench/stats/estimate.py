@@ -51,9 +51,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def half_width(self) -> float:
         """Of the interval at `CONFIDENCE`; infinite without degrees of freedom."""
-        if self.degrees < 1:
-            return math.inf
-        return 0.0 if self.error == 0 else errors_to_end(self.degrees) * self.error
+        return math.inf if self.degrees < 1 else errors_to_end(self.degrees) * self.error
 
     @property
     def low(self) -> float:
