@@ -103,7 +103,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_the_document_says_what_is_true() -> None:
     text = (Path(__file__).parents[2] / "docs" / "notation.md").read_text()
     examples = re.findall(r"(?:^    .+\n)+", text.split("## Examples")[1], re.MULTILINE)
-    assert len(examples) == 2
+    assert examples
     for example in examples:
         assert parse(example).intervals > 0
     operations = text.split("## Operations")[1].split("## Options")[0]
