@@ -54,7 +54,7 @@ def reserve(s: Ints, port: int, t: int) -> int:
     interval = s[port + lay.PORT_INTERVAL]
     if interval == 0:
         return t
-    first = int(t / interval)
+    first = int(np.int64(np.uint64(t) // np.uint64(interval)))  # twice as fast as by floating-point numbers
     slot = first
     within = s[port + lay.PORT_FULL_FROM] <= first < s[port + lay.PORT_FULL_TO]
     if within:
