@@ -17,6 +17,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+from numba.core.cpu import CPUTargetOptions
+from numba.core.options import TargetOptions
 from numba.extending import intrinsic
 
 from setebench.sim.layout import HOST_LINE_WORDS as LANES
@@ -35,10 +37,13 @@ Table = Any
 F = TypeVar("F", bound=Callable[..., Any])
 HELPERS: list[Any] = []
 """In the order of their definition, callees before callers."""
+CPUTargetOptions.noalias = TargetOptions.Mapping("noalias")
+"""Numba knows that arguments may have no word in common, but has no name for that option: what was read of the
+configuration need not be read again after each write to the state."""
 
 
 def _helper(function: F, **options: Any) -> F:
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy", "noalias": True}
     HELPERS.append(njit(**options)(function))
     return cast(F, HELPERS[-1])
 
