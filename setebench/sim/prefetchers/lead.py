@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
+from setebench.sim.prefetchers.common import claim, hand_out, may_go, next_match, record_at, use
 
 (R_LAST, R_WAY, R_RUN, R_FURTHEST, R_WORDS) = range(2, 7)
 
@@ -13,22 +13,23 @@ from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
 def _run_of(c: Ints, s: Ints, p: int, q: int, line: int) -> int:
     """The nearest run of the page that the line goes on or turns, rather one that it goes on. A first access to a page
     begins one that may bring lines; beside other runs of the page a run does so from its second access on."""
-    page, nearest, found, there = line >> c[lay.C_PAGE_LINES_BITS], lay.NEVER, -1, False
-    for i in range(c[p + lay.LEAD_RUNS]):
-        record = q + i * R_WORDS
-        if s[record] != page + 1:
-            continue
+    page, runs, nearest, found, there = line >> c[lay.C_PAGE_LINES_BITS], c[p + lay.LEAD_RUNS], lay.NEVER, -1, False
+    number = next_match(s, q, runs, page, 0)
+    while number >= 0:
+        record = record_at(q, runs, R_WORDS, number)
         there, step = True, line - s[record + R_LAST]
         turns = step * s[record + R_WAY] < 0
         if abs(step) <= c[p + lay.LEAD_REACH] and abs(step) + turns * lay.PAGE_BITS < nearest:
-            nearest, found = abs(step) + turns * lay.PAGE_BITS, record
-    if found < 0:
-        found = claim(s, q, c[p + lay.LEAD_RUNS], R_WORDS, page)
-        s[found + R_LAST] = line
-        s[found + R_FURTHEST] = line
-        s[found + R_RUN] = there
-    use(s, found)
-    return found
+            nearest, found = abs(step) + turns * lay.PAGE_BITS, number
+        number = next_match(s, q, runs, page, number + 1)
+    if found >= 0:
+        use(s, q, runs, found)
+        return record_at(q, runs, R_WORDS, found)
+    record = claim(s, q, runs, R_WORDS, page)
+    s[record + R_LAST] = line
+    s[record + R_FURTHEST] = line
+    s[record + R_RUN] = there
+    return record
 
 
 @compiled

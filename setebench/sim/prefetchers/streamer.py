@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import claim, find_record, goes, hand_out, may_go, use
+from setebench.sim.prefetchers.common import claim, find_record, goes, hand_out, may_go, next_match, record_at, use
 
 BY_BATCH, BY_NEW_LINE = 0, 1
 ANY_ORDER = 1
@@ -90,9 +90,10 @@ def _activate(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
 @compiled
 def _owns(s: Ints, record: int, line: int, reach: int) -> bool:
     """Whether an active stream has fetched the line, or could fetch it within so many lines."""
+    if not s[record + R_ACTIVE]:
+        return False
     step = s[record + R_DIRECTION]
-    fetched = (line - s[record + R_FIRST]) * step >= 0 and (s[record + R_NEXT] - line) * step > -reach
-    return s[record + R_ACTIVE] != 0 and fetched
+    return (line - s[record + R_FIRST]) * step >= 0 and (s[record + R_NEXT] - line) * step > -reach
 
 
 @compiled
@@ -129,27 +130,28 @@ def _by_l1_prefetcher(c: Ints, s: Ints, p: int, record: int, line: int, first: b
 @compiled
 def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[int, bool]:
     """(record of the page that this miss belongs to, whether it is new)."""
-    own = 0
+    own, streams = 0, c[p + lay.STREAM_STREAMS]
     fits = -1
     other = -1
     # two streams of a page differ by nearness
     nearest = c[p + lay.STREAM_MAX_DISTANCE] if c[p + lay.STREAM_STREAMS_PER_PAGE] > 1 else lay.NEVER
-    for i in range(c[p + lay.STREAM_STREAMS]):
-        record = q + i * R_WORDS
-        if s[record] != key + 1:
-            continue
+    number = next_match(s, q, streams, key, 0)
+    while number >= 0:
         own += 1
-        other = record
+        other = number
+        record = record_at(q, streams, R_WORDS, number)
         step = 1 if line >= s[record + R_LAST] else -1
         away = abs(line - s[record + R_LAST])
         if s[record + R_DIRECTION] in (0, step) and away <= nearest:
             nearest = away
-            fits = record
+            fits = number
+        number = next_match(s, q, streams, key, number + 1)
+    if fits < 0 and own >= c[p + lay.STREAM_STREAMS_PER_PAGE]:
+        fits = other
     if fits >= 0:
-        return fits, False
-    if other >= 0 and own >= c[p + lay.STREAM_STREAMS_PER_PAGE]:
-        return other, False
-    record = claim(s, q, c[p + lay.STREAM_STREAMS], R_WORDS, key)
+        use(s, q, streams, fits)
+        return record_at(q, streams, R_WORDS, fits), False
+    record = claim(s, q, streams, R_WORDS, key)
     _begin(c, s, p, record, line)
     return record, True
 
@@ -160,11 +162,13 @@ def silence_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
     distance ahead (Fang et al. 2014, 5.3.1)."""
     if not c[p + lay.STREAM_SILENCED_BY_SOFTWARE]:
         return
-    for i in range(c[p + lay.STREAM_STREAMS]):
-        record = q + i * R_WORDS
+    streams = c[p + lay.STREAM_STREAMS]
+    for number in range(streams):
+        record = record_at(q, streams, R_WORDS, number)
         if _owns(s, record, s[lay.S_SEEN_LINE], c[p + lay.STREAM_MAX_DISTANCE]):
-            for k in range(R_WORDS):
-                s[record + k] = 0
+            s[record + R_ACTIVE] = 0
+            s[q + number] = 0
+            s[q + streams + number] = 0
 
 
 @compiled
@@ -181,7 +185,6 @@ def _any_order(c: Ints, s: Ints, p: int, q: int) -> None:
         record = claim(s, q, c[p + lay.STREAM_STREAMS], R_WORDS, key)
         s[record + R_FIRST] = line
         s[record + R_LAST] = line
-    use(s, record)
     if s[record + R_BATCHES] & bit or not (misses or s[record + R_ACTIVE]):
         return
     s[record + R_BATCHES] |= bit
@@ -208,19 +211,19 @@ def _any_order(c: Ints, s: Ints, p: int, q: int) -> None:
 @compiled
 def _one_way(c: Ints, s: Ints, p: int, q: int) -> None:
     """Lines that an access has a streamer request that counts misses in one direction."""
-    line, misses = s[lay.S_SEEN_LINE], s[lay.S_SEEN_MISSES]
+    line, misses, streams = s[lay.S_SEEN_LINE], s[lay.S_SEEN_MISSES], c[p + lay.STREAM_STREAMS]
     key = line >> c[lay.C_PAGE_LINES_BITS]
-    for i in range(c[p + lay.STREAM_STREAMS]):
-        record = q + i * R_WORDS
+    for number in range(streams):
+        record = record_at(q, streams, R_WORDS, number)
         if _owns(s, record, line, 0):
             ahead = (line - s[record + R_LAST]) * s[record + R_DIRECTION] > 0
             if misses and not ahead:
                 break  # fetched, used, and gone again: a new run
             if ahead:
                 s[record + R_LAST] = line
-                s[q + c[p + lay.STREAM_STREAMS] * R_WORDS + F_USED] += 1
-            s[record] = key + 1
-            use(s, record)
+                s[q + streams * R_WORDS + F_USED] += 1
+            s[q + number] = key + 1
+            use(s, q, streams, number)
             if c[p + lay.STREAM_LEADS_BY] == BY_NEW_LINE and not ahead:
                 return
             _batch(c, s, p, record, line)
@@ -228,7 +231,6 @@ def _one_way(c: Ints, s: Ints, p: int, q: int) -> None:
     if not misses:
         return
     record, first = _record_for(c, s, p, q, key, line)
-    use(s, record)
     if (
         s[lay.S_SEEN_SOURCE] == lay.BY_L1_PREFETCHER
         and c[p + lay.STREAM_TRIGGER_BY_L1_PREFETCHER] > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import claim, find_record, goes, hand_out, may_go, use
+from setebench.sim.prefetchers.common import claim, find_record, goes, hand_out, may_go
 
 (R_LAST, R_STRIDE, R_RUN, R_AHEAD, R_WORDS) = range(2, 7)
 BY_IP, BY_PAGE = range(2)  # the third index is by both
@@ -30,7 +30,6 @@ def train_stride(c: Ints, s: Ints, p: int, q: int) -> None:
         s[record + R_LAST] = address
         s[record + R_RUN] = 1
         return
-    use(s, record)
     stride = address - s[record + R_LAST]
     if stride == 0:
         return

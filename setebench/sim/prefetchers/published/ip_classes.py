@@ -7,7 +7,6 @@ instruction (its signature).
 from __future__ import annotations
 
 from setebench.sim import layout as lay
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.prefetchers.common import hand_out, may_go, next_lines, record_for
 
@@ -18,11 +17,6 @@ REGIONS, DENSE = 8, 75  # watched; per cent of a dense one's lines
 MOST_SURE, SURE = 3, 2
 REGION_BITS = 11
 """Regions of 2 KiB, as in the paper."""
-
-
-def state_words(kind: spec.InstructionClasses) -> int:
-    """How many words of state the kind needs."""
-    return kind.instructions * R_WORDS + REGIONS * D_WORDS + SIGNATURES * P_WORDS
 
 
 @compiled
@@ -37,9 +31,10 @@ def _direction_of_dense(c: Ints, s: Ints, p: int, q: int) -> int:
     if line != s[region + D_LAST]:
         s[region + D_UPWARDS] += 1 if line > s[region + D_LAST] else -1
     s[region + D_LAST] = line
-    touched = 0
-    for k in range(1 << bits):
-        touched += (s[region + D_TOUCHED] >> k) & 1
+    touched, left = 0, s[region + D_TOUCHED]
+    while left != 0:
+        left &= left - 1
+        touched += 1
     if touched * 100 < DENSE << bits:
         return 0
     return 1 if s[region + D_UPWARDS] >= 0 else -1

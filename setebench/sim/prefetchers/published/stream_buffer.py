@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
+from setebench.sim.prefetchers.common import claim, hand_out, may_go, record_at, use
 
 (R_HEAD, R_NEXT, R_WORDS) = range(2, 5)
 
@@ -26,17 +26,17 @@ def _refill(c: Ints, s: Ints, p: int, record: int) -> None:
 @compiled
 def train_stream_buffer(c: Ints, s: Ints, p: int, q: int) -> None:
     """Move on the buffer that holds the line, or give a miss a buffer of its own."""
-    line = s[lay.S_SEEN_LINE]
-    for i in range(c[p + lay.STREAM_BUFFER_BUFFERS]):
-        record = q + i * R_WORDS
-        if s[record] and line == s[record + R_HEAD] and line < s[record + R_NEXT]:
-            use(s, record)
+    line, buffers = s[lay.S_SEEN_LINE], c[p + lay.STREAM_BUFFER_BUFFERS]
+    for i in range(buffers):
+        record = record_at(q, buffers, R_WORDS, i)
+        if s[q + i] and line == s[record + R_HEAD] and line < s[record + R_NEXT]:
+            use(s, q, buffers, i)
             s[record + R_HEAD] = line + 1
             _refill(c, s, p, record)
             return
     if not s[lay.S_SEEN_MISSES]:
         return
-    record = claim(s, q, c[p + lay.STREAM_BUFFER_BUFFERS], R_WORDS, 0)
+    record = claim(s, q, buffers, R_WORDS, 0)
     s[record + R_HEAD] = line + 1
     s[record + R_NEXT] = line + 1
     _refill(c, s, p, record)
