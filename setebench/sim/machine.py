@@ -134,13 +134,13 @@ class SimulatedMachine:
 def _check(probe: Probe, facts: Facts) -> None:
     """Raise `UnsupportedError` for operation variants that the machine lacks."""
     kinds, sizes, variants = probe.rows[:, at.KIND], probe.rows[:, at.SIZE], probe.rows[:, at.VARIANT]
-    timed = np.isin(kinds, (Kind.START, Kind.STOP)) & (variants >= 0)
+    timed = ((kinds == Kind.START) | (kinds == Kind.STOP)) & (variants >= 0)
     lacks = {
-        "prefetch hint": {HINTS[v] for v in np.unique(variants[kinds == Kind.PREFETCH])} - set(facts.prefetch_hints),
-        "clock bracket": {BRACKETS[v] for v in np.unique(variants[timed])} - set(facts.brackets),
-        "access of a size of": {str(size) for size in np.unique(sizes)} - {"0", *map(str, facts.access_sizes)},
-        "streaming kernel": {NAMES[v] for v in variants[kinds == Kind.STREAM]} - set(facts.kernels),
-        "fence": {FENCES[v] for v in np.unique(variants[kinds == Kind.FENCE])} - set(facts.fences),
+        "prefetch hint": {HINTS[v] for v in {*variants[kinds == Kind.PREFETCH].tolist()}} - {*facts.prefetch_hints},
+        "clock bracket": {BRACKETS[v] for v in {*variants[timed].tolist()}} - {*facts.brackets},
+        "access of a size of": {str(size) for size in {*sizes.tolist()}} - {"0", *map(str, facts.access_sizes)},
+        "streaming kernel": {NAMES[v] for v in variants[kinds == Kind.STREAM].tolist()} - {*facts.kernels},
+        "fence": {FENCES[v] for v in {*variants[kinds == Kind.FENCE].tolist()}} - {*facts.fences},
     }
     for what, missing in lacks.items():
         if missing:
@@ -172,9 +172,10 @@ def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     rows[:, : at.VALUE] = probe.rows
     rows[:, at.IP] = _ips(rows[:, at.IP], probe.instruction_addresses)
     rows[:, at.AFTER][rows[:, at.AFTER] >= 0] += begin
-    timed = np.isin(rows[:, at.KIND], (Kind.START, Kind.STOP)) & (rows[:, at.VARIANT] < 0)
+    kinds = rows[:, at.KIND]
+    timed = ((kinds == Kind.START) | (kinds == Kind.STOP)) & (rows[:, at.VARIANT] < 0)
     rows[timed, at.VARIANT] = BRACKETS.index(facts.brackets[0])
-    for row in np.flatnonzero(rows[:, at.KIND] == Kind.STREAM):
+    for row in np.flatnonzero(kinds == Kind.STREAM):
         rows[row, at.IP] = STREAM_ADDRESS + row * STREAM_STEP
         rows[row, at.DESCRIPTION] = _described(KERNELS[NAMES[rows[row, at.VARIANT]]], bool(probe.rows[row, at.DITHER]))
         rows[row, at.SPACING] = array_spacing(int(rows[row, at.COUNT]))

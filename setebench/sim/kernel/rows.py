@@ -5,7 +5,7 @@ from __future__ import annotations
 from setebench.probe import CHASE_WORK, WORKS, Kind
 from setebench.sim import layout as lay
 from setebench.sim.kernel.clock import all_done, fence, start, stop
-from setebench.sim.kernel.compiler import Floats, Ints, compiled, inlined
+from setebench.sim.kernel.compiler import Floats, Ints, bring_near, compiled, inlined
 from setebench.sim.kernel.core import block, chain, complete, enter, free_instructions, hold
 from setebench.sim.kernel.disturbances import disturb
 from setebench.sim.kernel.memory.software_prefetch import prefetch
@@ -58,6 +58,7 @@ def _chase(c: Ints, s: Ints, th: int, program: Ints, row: int) -> bool:
     while True:
         address = s[th + lay.T_CHASE_ADDRESS]
         following = s[c[lay.C_LINKS] + ((address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS])]
+        bring_near(s, c[lay.C_LINKS] + ((following - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]))
         mapped = page_state(c, s, following) != UNMAPPED
         enter(c, s, th)
         done = load_value(c, s, th, address, program[row + SIZE], s[th + lay.T_CHASE_READY])
