@@ -147,8 +147,7 @@ def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space
     c[x + at.X_SETS] = table.entries // max(c[x + at.X_WAYS], 1) or 1
     c[x + at.X_WAYS] *= table.entries > 0
     c[x + at.X_SET_BITS] = int(c[x + at.X_SETS]).bit_length() - 1
-    c[x + at.X_TAGS] = space.take(machine.core.cores * table.entries)
-    c[x + at.X_STAMPS] = space.take(machine.core.cores * table.entries)
+    c[x + at.X_TABLE] = space.take(2 * machine.core.cores * table.entries)
 
 
 def _simulated(kind: spec.AnyPrefetcher) -> spec.AnyPrefetcher:

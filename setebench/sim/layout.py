@@ -138,7 +138,7 @@ C_LAST = _named(C_LAST, ("C_", spec.Clock), ("C_MEMORY_", spec.Memory), ("C_PF_"
 L_WORDS = _named(L_WORDS, ("L_", spec.Level))
 C_LEVEL = C_LAST
 
-(X_SETS, X_TAGS, X_STAMPS, X_SET_BITS, X_WORDS) = range(5)
+(X_SETS, X_TABLE, X_SET_BITS, X_WORDS) = range(4)
 X_WORDS = _named(X_WORDS, ("X_", spec.TlbTable))
 TLB_TABLES = 4
 C_TLB = C_LEVEL + MOST_LEVELS * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m

@@ -66,8 +66,8 @@ class MemoryMap:
             lines = lines_of(c, s, level)
             numbers = lines >> at.LINE_SHIFT
             lines[(numbers >= first << bits) & (numbers < end << bits)] = at.EMPTY
-        last = at.C_TLB + (at.TLB_TABLES - 1) * at.X_WORDS  # its stamps, as many words as its tags, are the end of all
-        s[c[at.C_TLB + at.X_TAGS] : 2 * c[last + at.X_STAMPS] - c[last + at.X_TAGS]] = 0
+        last = at.C_TLB + (at.TLB_TABLES - 1) * at.X_WORDS
+        s[c[at.C_TLB + at.X_TABLE] : c[last + at.X_TABLE] + 2 * c[at.C_CORES] * c[last + at.X_ENTRIES]] = 0
         threads_of(c, s)[:, at.T_PAGE] = -1
         words = s[c[at.C_PAGE_TABLE] + first : c[at.C_PAGE_TABLE] + end]
         frames = words >> at.FRAME_BITS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import claim, hand_out, may_go, next_match, record_at, use
+from setebench.sim.kernel.records import claim, next_match, record_at, use
+from setebench.sim.prefetchers.common import hand_out, may_go
 
 (R_LAST, R_WAY, R_RUN, R_FURTHEST, R_WORDS) = range(2, 7)
 

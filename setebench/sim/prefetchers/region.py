@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled, first_bit
-from setebench.sim.prefetchers.common import (
-    claim,
-    find_record,
-    hand_out,
-    may_go,
-    oldest_record,
-    record_at,
-    record_for,
-)
+from setebench.sim.kernel.records import claim, find_record, oldest_record, record_at, record_for
+from setebench.sim.prefetchers.common import hand_out, may_go
 
 BY_IP, BY_IP_OFFSET = range(2)  # the third index is by offset alone
 (A_KEY, A_FIRST, A_LINES, A_WORDS) = range(2, 6)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import claim, find_record, goes, hand_out, may_go, next_match, record_at, use
+from setebench.sim.kernel.records import claim, find_record, next_match, record_at, use
+from setebench.sim.prefetchers.common import goes, hand_out, may_go
 
 BY_BATCH, BY_NEW_LINE = 0, 1
 ANY_ORDER = 1

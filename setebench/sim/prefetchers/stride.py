@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import claim, find_record, goes, hand_out, may_go
+from setebench.sim.kernel.records import claim, find_record
+from setebench.sim.prefetchers.common import goes, hand_out, may_go
 
 (R_LAST, R_STRIDE, R_RUN, R_AHEAD, R_WORDS) = range(2, 7)
 BY_IP, BY_PAGE = range(2)  # the third index is by both

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import hand_out, may_go, record_for
+from setebench.sim.kernel.records import record_for
+from setebench.sim.prefetchers.common import hand_out, may_go
 
 (R_LAST, R_STEP, R_RUN, R_WORDS) = range(2, 6)
 

@@ -1,17 +1,19 @@
 """Address translation: two levels of data TLBs per page size, page walks, first touches of pages.
 
-An entry of a TLB holds the number of a page plus one. Which set it lies in is bits of the number, or a hash of it.
+A TLB's sets are tables of records whose keys are numbers of pages. Which set a page's record lies in is bits of the
+number, or a hash of it.
 """
 
 from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import free_entry, hold_entry
-from setebench.sim.kernel.compiler import Ints, compiled, equal_words, first_bit, inlined
+from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.records import claim, find_record, next_match
 
 ABSENT, PRESENT_PAGE, UNMAPPED = range(3)
 HUGE_PAGES = 1 << (lay.HUGE_BITS - lay.PAGE_BITS)
-WAY_BITS = 17  # a fully associative table may have 65,536 ways
+TLB_RECORD = 2  # words: a key and a stamp
 
 
 @inlined
@@ -40,44 +42,13 @@ def make_present(c: Ints, s: Ints, page: int) -> int:
 
 
 @inlined
-def _first_of_set(c: Ints, x: int, core: int, key: int) -> int:
-    """Where a page's set begins, relative to the table's arrays."""
+def _set_of(c: Ints, x: int, core: int, key: int) -> int:
+    """Where the set of a page begins."""
     if c[x + lay.X_INDEX]:
         above = key >> c[x + lay.X_SET_BITS]
         key ^= above ^ (above >> c[x + lay.X_SET_BITS])
-    return (core * c[x + lay.X_SETS] + (key & (c[x + lay.X_SETS] - 1))) * c[x + lay.X_WAYS]
-
-
-@compiled
-def _lookup(c: Ints, s: Ints, x: int, core: int, key: int) -> int:
-    """Index of a page in a TLB, relative to its arrays, or -1."""
-    first, ways = _first_of_set(c, x, core, key), c[x + lay.X_WAYS]
-    tags = c[x + lay.X_TAGS] + first
-    for way in range(0, ways, lay.HOST_LINE_WORDS):  # what is compared beyond the ways are other sets' tags, or stamps
-        found: int = equal_words(s, tags + way, 0, key + 1) & ((1 << min(ways - way, lay.HOST_LINE_WORDS)) - 1)
-        if found:
-            place: int = first_bit(found)
-            return first + way + place
-    return -1
-
-
-@compiled
-def _use(c: Ints, s: Ints, x: int, at: int) -> None:
-    s[lay.S_STAMP] += 1
-    s[c[x + lay.X_STAMPS] + at] = s[lay.S_STAMP]
-
-
-@compiled
-def _insert(c: Ints, s: Ints, x: int, core: int, key: int) -> None:
-    """Put a page into a TLB."""
-    first = _first_of_set(c, x, core, key)
-    stamps = c[x + lay.X_STAMPS] + first
-    oldest = lay.NEVER
-    for way in range(c[x + lay.X_WAYS]):  # as a minimum of numbers: branches would be guessed wrong
-        oldest = min(oldest, (s[stamps + way] << WAY_BITS) | way)
-    at = first + (oldest & ((1 << WAY_BITS) - 1))
-    s[c[x + lay.X_TAGS] + at] = key + 1
-    _use(c, s, x, at)
+    number = core * c[x + lay.X_SETS] + (key & (c[x + lay.X_SETS] - 1))
+    return c[x + lay.X_TABLE] + number * c[x + lay.X_WAYS] * TLB_RECORD
 
 
 @inlined
@@ -92,9 +63,11 @@ def _first_table(c: Ints, s: Ints, page: int) -> tuple[int, int]:
 def tlb_misses(c: Ints, s: Ints, core: int, address: int) -> int:
     """How many TLB levels a load of the address would miss, 0 to 2, without changing anything."""
     x, key = _first_table(c, s, (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS)
-    if _lookup(c, s, x, core, key) >= 0:
-        return 0
-    return 1 if _lookup(c, s, x + 2 * lay.X_WORDS, core, key) >= 0 else 2
+    for level in range(2):
+        if next_match(s, _set_of(c, x, core, key), c[x + lay.X_WAYS], key, 0) >= 0:
+            return level
+        x += 2 * lay.X_WORDS
+    return 2
 
 
 @compiled
@@ -112,14 +85,15 @@ def _translate_slow(c: Ints, s: Ints, core: int, page: int, t: int) -> int:
     """Look the page up in both TLBs, walk where needed; returns when the translation is there."""
     x, key = _first_table(c, s, page)
     penalty = 0
-    for table in (x, x + 2 * lay.X_WORDS):
-        at = _lookup(c, s, table, core, key)
-        if at >= 0:
-            _use(c, s, table, at)
-            return t + penalty
-        if c[table + lay.X_WAYS] > 0:
-            _insert(c, s, table, core, key)
-            penalty = c[table + lay.X_MISS_PENALTY_CYCLES]
+    for _ in range(2):
+        ways = c[x + lay.X_WAYS]
+        if ways > 0:
+            records = _set_of(c, x, core, key)
+            if find_record(s, records, ways, TLB_RECORD, key) >= 0:
+                return t + penalty
+            claim(s, records, ways, TLB_RECORD, key)
+            penalty = c[x + lay.X_MISS_PENALTY_CYCLES]
+        x += 2 * lay.X_WORDS
     return _walk(c, s, core, penalty, t)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import hand_out, may_go, next_lines, record_for
+from setebench.sim.kernel.records import record_for
+from setebench.sim.prefetchers.common import hand_out, may_go, next_lines
 
 (R_TAG, R_LAST, R_DELTA, R_SURE, R_SIGNATURE, R_WORDS) = range(6)
 (D_TOUCHED, D_LAST, D_UPWARDS, D_WORDS) = range(2, 6)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import claim, hand_out, may_go, record_at, use
+from setebench.sim.kernel.records import claim, record_at, use
+from setebench.sim.prefetchers.common import hand_out, may_go
 
 (R_HEAD, R_NEXT, R_WORDS) = range(2, 5)
 
