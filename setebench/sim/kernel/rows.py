@@ -90,6 +90,10 @@ def _load_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: Int
     if page_state(c, s, address) == UNMAPPED:
         _fault(s, th, address)
         return
+    following = row + ROW_WORDS
+    if following < s[th + lay.T_END] * ROW_WORDS and program[following + KIND] == Kind.LOAD:
+        place = _address(s, th, program, following, addresses) - lay.BASE_ADDRESS
+        bring_near(s, c[lay.C_PAGE_TABLE] + (place >> lay.PAGE_BITS))
     s[lay.S_SEEN_IP] = program[row + IP]
     value = load(c, s, th, address, program[row + SIZE], _operand(program, row))
     # an address is made in integer registers, so one that waits for a vector waits for its way there as well
