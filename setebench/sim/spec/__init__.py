@@ -16,8 +16,21 @@ from msgspec import Meta
 from setebench.sim.spec.pmu import SIMULATED_ROLES as SIMULATED_ROLES
 from setebench.sim.spec.pmu import Fault as Fault
 from setebench.sim.spec.pmu import Pmu as Pmu
-from setebench.sim.spec.prefetchers import *  # noqa: F403
-from setebench.sim.spec.prefetchers import AnyPrefetcher
+from setebench.sim.spec.prefetchers import AnyPrefetcher as AnyPrefetcher
+from setebench.sim.spec.prefetchers import BestOffset as BestOffset
+from setebench.sim.spec.prefetchers import InstructionClasses as InstructionClasses
+from setebench.sim.spec.prefetchers import Known as Known
+from setebench.sim.spec.prefetchers import Lead as Lead
+from setebench.sim.spec.prefetchers import LinePair as LinePair
+from setebench.sim.spec.prefetchers import LineTable as LineTable
+from setebench.sim.spec.prefetchers import NextLine as NextLine
+from setebench.sim.spec.prefetchers import Prefetcher as Prefetcher
+from setebench.sim.spec.prefetchers import ReferencePrediction as ReferencePrediction
+from setebench.sim.spec.prefetchers import Region as Region
+from setebench.sim.spec.prefetchers import StreamBuffer as StreamBuffer
+from setebench.sim.spec.prefetchers import Streamer as Streamer
+from setebench.sim.spec.prefetchers import Stride as Stride
+from setebench.sim.spec.prefetchers import UpDown as UpDown
 from setebench.sim.spec.replacement_ages import VARIANT
 from setebench.sim.spec.table import Size, WhenFull, between, says, several, words
 from setebench.sim.spec.table import Table as Table
