@@ -8,6 +8,7 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, random_exponential
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.caches import locate, purge, put
+from setebench.sim.kernel.memory.miss_entries import slots_of
 
 HANDLER_PAGES = 16
 """Pages of the simulated system whose lines an interrupt's handler brings."""
@@ -49,9 +50,7 @@ def _run_co_runner(c: Ints, s: Ints, th: int, t: int) -> None:
         leaves = t + random_exponential(s, c[lay.C_CO_RUNNER_CYCLES])
     s[th + lay.T_CO_RUNNER_LEAVES] = leaves
     s[th + lay.T_CO_RUNNER] = _next_co_runner(c, s, max(t, leaves))
-    owner = s[th + lay.T_CORE] if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else s[th + lay.T_CPU]
-    base = c[lay.C_LEVEL + lay.L_SLOTS] + owner * c[lay.C_LEVEL + lay.L_SLOT_WORDS]
-    entries = c[lay.C_LEVEL + lay.L_MSHR_ENTRIES]
+    base, entries, _, _ = slots_of(c, s, 0, th, lay.DEMAND)
     for _ in range(min(c[lay.C_CO_RUNNER_ENTRIES], entries - 1)):
         hold_entry(s, base, entries, free_entry(s, base, entries, t), leaves)
 

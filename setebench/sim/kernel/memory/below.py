@@ -5,7 +5,7 @@ from __future__ import annotations
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.memory.caches import drop, find, first_way, locate, put, ready_at, remove, write_back
+from setebench.sim.kernel.memory.caches import drop_private, find, first_way, locate, put, ready_at, remove, write_back
 from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import note
 
@@ -44,7 +44,7 @@ def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
     found, others = -1, _others(s, core)
     for other in range(c[lay.C_CORES]):
         if (others >> other) & 1:
-            found = max(found, drop(c, s, 0, other, line), drop(c, s, 1, other, line))
+            found = max(found, drop_private(c, s, other, line))
     return c[lay.C_INVALIDATE_CYCLES] if found >= 0 else 0
 
 
