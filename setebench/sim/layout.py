@@ -176,7 +176,7 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     S_NOW,
     S_STAMP,
     S_USES,  # uses of lines in caches so far, less those forgotten before they outgrow a line's word
-    S_QUANTUM,  # steps of a chase that a thread makes at once, -1 for all
+    S_QUANTUM,  # operations, or steps of a chase, that a thread makes at once, -1 for all
     S_ACTIVE,  # bit mask of the cores that ever ran
     S_ENTRY,  # result of an access: when it got its miss entry (or started, on a hit)
     S_SERVED,  # result: who served it: level 1 to 3, memory (4), another core (5)

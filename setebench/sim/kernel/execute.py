@@ -66,32 +66,25 @@ def _end_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
 
 
 @compiled
-def _one_step(c: Ints, s: Ints, f: Floats, th: int, program: Ints, addresses: Ints, out: Ints) -> None:
-    """A thread's next operation."""
-    step(c, s, f, th, program, addresses, out)
-
-
-@compiled
-def _alone(c: Ints, s: Ints, f: Floats, th: int, program: Ints, addresses: Ints, out: Ints) -> None:
-    """Rows of a run of one thread, until its end, a fault or a barrier."""
-    while s[th + lay.T_ROW] < s[th + lay.T_END] and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
+def _rows(c: Ints, s: Ints, f: Floats, th: int, program: Ints, addresses: Ints, out: Ints) -> None:
+    """A thread's next S_QUANTUM operations, as far as it comes until its end, a fault or a barrier."""
+    left = s[lay.S_QUANTUM]
+    while left != 0 and s[th + lay.T_ROW] < s[th + lay.T_END] and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
         step(c, s, f, th, program, addresses, out)
+        left -= 1
 
 
 @compiled
 def _repetition(
     c: Ints, s: Ints, f: Floats, program: Ints, threads: Ints, number: int, addresses: Ints, out: Ints
 ) -> None:
-    """Run every thread's rows once: the thread furthest behind does its next operation (all of a chase if alone)."""
+    """Run every thread's rows once: the thread furthest behind does its next operation, one that is alone all."""
     s[lay.S_QUANTUM] = ALL_OF_IT if number == 1 else ONE_STEP
     while not s[lay.S_FAULT]:
-        th = _next_thread(s, threads, number) if number > 1 else -1
+        th = _next_thread(s, threads, number)
         if th >= 0:
-            _one_step(c, s, f, th, program, addresses, out)
-            continue
-        if number == 1:
-            _alone(c, s, f, threads[0], program, addresses, out)
-        if not _meet(s, threads, number):
+            _rows(c, s, f, th, program, addresses, out)
+        elif not _meet(s, threads, number):
             break
     _end_repetition(c, s, threads, number)
 
