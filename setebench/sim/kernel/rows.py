@@ -9,7 +9,7 @@ from setebench.sim.kernel.compiler import Floats, Ints, bring_near, compiled, in
 from setebench.sim.kernel.core import block, chain, complete, enter, free_instructions, hold
 from setebench.sim.kernel.disturbances import disturb
 from setebench.sim.kernel.memory.software_prefetch import prefetch
-from setebench.sim.kernel.memory.translation import UNMAPPED, page_state
+from setebench.sim.kernel.memory.translation import UNMAPPED, fault, page_state
 from setebench.sim.kernel.operations import flush, load, load_value, store
 from setebench.sim.kernel.stream import stream
 from setebench.sim.kernel.waits import note_complete
@@ -28,13 +28,6 @@ def _address(s: Ints, th: int, program: Ints, row: int, addresses: Ints) -> int:
 def _operand(program: Ints, row: int) -> int:
     """When the value is there that the operation waits for, 0 for none."""
     return program[program[row + AFTER] * ROW_WORDS + VALUE] if program[row + AFTER] >= 0 else 0
-
-
-@inlined
-def _fault(s: Ints, th: int, address: int) -> None:
-    """Note a touch of an address without a page."""
-    s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
-    s[lay.S_FAULT_ADDRESS] = address
 
 
 @compiled
@@ -76,7 +69,7 @@ def _chase(c: Ints, s: Ints, th: int, program: Ints, row: int) -> bool:
         if s[th + lay.T_CHASE_LEFT] == 0:
             return True
         if not mapped:
-            _fault(s, th, following)
+            fault(s, th, following)
             return True
         left -= 1
         if left == 0:
@@ -88,7 +81,7 @@ def _load_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: Int
     """A load, the operation that most rows are."""
     address = _address(s, th, program, row, addresses)
     if page_state(c, s, address) == UNMAPPED:
-        _fault(s, th, address)
+        fault(s, th, address)
         return
     following = row + ROW_WORDS
     if following < s[th + lay.T_END] * ROW_WORDS and program[following + KIND] == Kind.LOAD:
@@ -113,7 +106,7 @@ def _memory_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: I
     elif kind == Kind.STREAM:
         return stream(c, s, th, program, row, address)
     elif page_state(c, s, address) == UNMAPPED:
-        _fault(s, th, address)
+        fault(s, th, address)
     elif kind == Kind.STORE:
         store(c, s, th, address, operand)
     elif kind == Kind.FLUSH:

@@ -15,7 +15,7 @@ from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import complete, enter, hold
 from setebench.sim.kernel.memory.caches import purge
 from setebench.sim.kernel.memory.software_prefetch import prefetch
-from setebench.sim.kernel.memory.translation import UNMAPPED, page_state, translate
+from setebench.sim.kernel.memory.translation import UNMAPPED, fault, page_state, translate
 from setebench.sim.kernel.operations import load, store, store_enters, store_leaves
 from setebench.sim.layout import (
     ARRAYS,
@@ -129,8 +129,7 @@ def stream(c: Ints, s: Ints, th: int, program: Ints, row: int, first: int) -> bo
     address = s[th + lay.T_CHASE_ADDRESS]
     missing = _unmapped(c, s, first if (word >> RANDOM_AT) & 1 else address, word, spacing)
     if missing >= 0:
-        s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
-        s[lay.S_FAULT_ADDRESS] = missing
+        fault(s, th, missing)
         return True
     rolled = (word >> ROLLED_AT) & 1
     for number in range(BLOCK_BYTES // CHUNK_BYTES):

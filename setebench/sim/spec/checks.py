@@ -50,13 +50,9 @@ def checked(data: dict[str, Any]) -> spec.Machine | Problem:
         unknown = re.search(r"unknown field `(.*)`", message, re.DOTALL)
         where = place.rpartition("$")[2].strip("`") + (f".{unknown[1]}" if unknown else "")
         return Problem(*(visible(text)[:MOST_CHARACTERS] for text in (where.replace("[...]", "").lstrip("."), message)))
-    return contradiction(machine) or machine
-
-
-def contradiction(machine: spec.Machine) -> Problem | None:
-    """The first contradiction between the fields of a machine: what can't be simulated, or what no memory system is."""
+    # contradictions between fields: what can't be simulated, or what no memory system is
     every = itertools.chain.from_iterable(each(machine) for each in (_noise, _core, _levels, _tlbs, _prefetchers, _pmu))
-    return next((Problem(name, message) for broken, name, message in every if broken), None)
+    return next((Problem(name, message) for broken, name, message in every if broken), machine)
 
 
 def _noise(machine: spec.Machine) -> Rules:

@@ -28,6 +28,13 @@ def page_state(c: Ints, s: Ints, address: int) -> int:
     return PRESENT_PAGE if word & lay.PRESENT else ABSENT
 
 
+@inlined
+def fault(s: Ints, th: int, address: int) -> None:
+    """Note a touch of an address without a page."""
+    s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
+    s[lay.S_FAULT_ADDRESS] = address
+
+
 @compiled
 def make_present(c: Ints, s: Ints, page: int) -> int:
     """Note the first touch of a page; returns its cost."""
