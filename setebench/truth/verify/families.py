@@ -95,8 +95,8 @@ class Trial:
         if not self.ring:
             return self.probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
         probe, lines = self.probe.chase(RING, self.ring).fence(), [HERE + each for each in self.targets]
-        for line in lines:  # its page's translation, by a line that no prefetcher takes for its neighbour
-            probe = probe.load(HERE + line.offset // PAGE * PAGE + FAR).fence()
+        for line in lines:  # a flush of another line brings its page's translation, and trains nothing
+            probe = probe.flush(HERE + line.offset // PAGE * PAGE + FAR).fence()
         for interval, line in enumerate(lines * 2):
             probe = probe.start(interval).load(line).stop(interval).fence()
         return probe
