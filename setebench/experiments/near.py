@@ -35,6 +35,7 @@ class NearParams:
     first: float = 0.0625  # of the first level's end: its own working set
     outgrows: float = 0.75  # times the end of the level before: in a quarter of its sets, so it has few of the lines
     inside: float = 0.2  # of the level's own end, at most: others take room
+    most_pages: int = 56  # of a set: more outgrow a first TLB, whose misses would count
     steps: int = 256  # loads of a sample, as few as the bracket's bias allows: longer ones are disturbed more often
     samples: int = 96  # of a pass
     passes: tuple[int, int] = (6, 4)  # times, and passes at each: some are quiet
@@ -42,7 +43,7 @@ class NearParams:
     settle: int = 3  # rounds of the whole set before
     bias_cycles: float = 3.0  # of a bracket over a sample's loads
     alone: float = 1.02  # times what the sweep says of the first level: passes beside one of it that took so much count
-    above: float = 1.05  # times what the sweep takes at most: some lines of its windows are prefetched, dense ones not
+    above: float = 1.15  # times what the sweep takes at most: some lines of its windows are prefetched, dense ones not
 
 
 def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
@@ -51,9 +52,9 @@ def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
     params, before, wanted = NearParams(), 0.0, {}
     for name in levels.caches:
         end = levels.ends_bytes.get(name, 0.0)
-        if end and not levels.shared(name):
-            size = params.outgrows * before if before else params.first * end
-            wanted[name] = min(size, params.inside * end)
+        size = min(params.outgrows * before if before else params.first * end, params.inside * end)
+        if 0 < size <= params.most_pages * TLB_PAGE_BYTES / params.lines_apart:
+            wanted[name] = size
         before = end
     times, passes = params.passes
     found: dict[str, list[float]] = {name: [] for name in wanted}
