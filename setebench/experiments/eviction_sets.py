@@ -35,6 +35,7 @@ class EvictionParams:
 
     turns: tuple[int, ...] = (2, 8, 32)  # times round the others: 16 ways that replace at random need 32; few are quick
     most_loads: int = 16_000_000  # of a search, then another victim is tried: one that goes astray seldom comes back
+    most_seconds: float = 8.0  # of the user's time for all searches, by what the machine says that lines cost
     most_steps: int = 1 << 16  # loads of a chase of two turns or more: long ones need fewer turns
     first: int = 32  # candidates to begin with, then twice as many each time: few leave the next level's sets alone
     tries: int = 2  # searches with as many turns
@@ -95,7 +96,7 @@ class Evictions:
         self._beyond = (behind - hit) / pace / self._gap  # a miss of the next level as well
         self._blur = step_ticks(context) / self._gap / 2**0.5  # half a step each, of two readings
         self._most = int(min(params.most_blurred, max(params.most_samples, (4 * params.sigmas * self._blur) ** 2)))
-        self.turns, self._loads = params.turns[0], 0
+        self.turns, self._loads, self._stop = params.turns[0], 0, 0.0
 
     def missed(self, victims: Lines, chased: Lines) -> Numbers:
         """How much each load of these victims missed behind a chase through these lines, shape (victims,): 0 a hit, 1 a
@@ -152,15 +153,17 @@ class Evictions:
     def find(self, victim: int, candidates: Lines) -> CacheSet | None:
         """A minimal set for a victim of candidates that share its sets of nearer caches, in random order; None where
         they don't evict it, or where tests go on contradicting each other."""
-        self.turns, self._loads, lines = self.params.turns[0], 0, candidates[:0]
-        if not self.evicts(victim, candidates):
+        affordable = self.params.most_seconds * self.context.machine.facts.lines_per_second
+        self._stop = min(self._loads + self.params.most_loads, affordable)
+        self.turns, lines = self.params.turns[0], candidates[:0]
+        if self._loads > self._stop or not self.evicts(victim, candidates):
             return None
         for turns in np.repeat(self.params.turns, self.params.tries).tolist():
             self.turns = turns
             lines, others = self._reduced(victim, candidates, lines)
             if len(lines) and (found := self._minimal(victim, lines, others, candidates)):
                 return found
-            if self._loads > self.params.most_loads:
+            if self._loads > self._stop:
                 break
             lines = lines[: self.params.most_ways // 2]
         return None
@@ -183,7 +186,7 @@ class Evictions:
             count *= 2
         rest = rest[:count]
         while len(found) < self.params.most_ways and not self.evicts(victim, found, others):
-            if self._loads > self.params.most_loads or not self.evicts(victim, found, rest, others):
+            if self._loads > self._stop or not self.evicts(victim, found, rest, others):
                 return found, others
             low, high = 0, len(rest)
             while high - low > 1:
