@@ -34,7 +34,7 @@ class Params:
     """How much is searched and counted, and what is believed of numbers of sets."""
 
     pages: int = 8192  # of the pool: 2 MiB of 16 ways need 512 lines at one offset, and 256 of 8,192 are congruent
-    tries: int = 3  # victims of a round until one has a minimal set
+    tries: int = 6  # victims of a round until one has a minimal set
     seconds: float = 0.7  # of the user's time for the count of a round, by what the machine says that lines cost
     overhead: int = 100  # loads that a sample costs beside: its flushes and fences
     samples: int = 8  # about so many loads of every line of the chase for a page that is counted
