@@ -3,7 +3,7 @@ derive from findings in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -28,6 +28,16 @@ WIDTHS = ("64", "32", "16", "scalar")
 MOST_TLB_WAYS = 16
 Cpu = Annotated[int, msgspec.Meta(ge=0, lt=1 << 13)]
 """Linux is built for 8192 CPUs at most."""
+
+TESTED_BY = {
+    "runs": ("prefetcher.",),
+    "conflicts": ("cache.",),
+    "evictions": ("cache.",),
+    "chases": ("latency.", "tlb."),
+    "bursts": ("mshr.",),
+    "streams": ("bandwidth.",),
+}
+"""Families of probes of a verification, and beginnings of the parameters that decide how these are predicted."""
 
 Cores = tuple[tuple[int, ...], ...]
 """CPU numbers, one tuple for each core."""
@@ -81,7 +91,21 @@ class Source:
         if isinstance(value, list) or not (number if kind is float else isinstance(value, kind)):
             return Open(parameter, "what it says is nothing that a machine can have")
         origin = Origin.AT_LEAST if finding.outcome is Outcome.AT_LEAST else Origin.MEASURED
-        return Value(value, finding.unit, origin, finding.method, finding.low, finding.high, (parameter,))
+        method = "; ".join(filter(None, (finding.method, *self._doubts(parameter))))
+        return Value(value, finding.unit, origin, method, finding.low, finding.high, (parameter,))
+
+    def _doubts(self, parameter: str) -> Iterator[str]:
+        """What a verification in the same result says against predictions that rest on a parameter: families that the
+        machine predicts of itself clearly better."""
+        for family in (each for each, begins in TESTED_BY.items() if parameter.startswith(begins)):
+            for name, best in (("agreement", "ceiling"), ("time_error", "time_error.ceiling")):
+                twin, own = (self.findings.get(f"verify.{family}.{each}") for each in (name, best))
+                if twin is None or own is None or twin.number is None or own.number is None:
+                    continue
+                one, other = (twin, own) if name == "agreement" else (own, twin)
+                if one.high is not None and other.low is not None and one.high < other.low:
+                    what = f"{name.replace('_', ' ')} {twin.number:.3g} % in {family}"
+                    yield f"verify has {what}, the CPU itself {own.number:.3g} %"
 
     def count(self, parameter: str) -> Known:
         """A whole number above zero: a table or a queue that is absent has no size."""

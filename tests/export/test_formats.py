@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from known_results import opened, plain_server
+from known_results import measured, opened, plain_server, result
 
 from setebench import store
 from setebench.cli.main import setebench
@@ -63,6 +63,18 @@ def test_gcc_takes_the_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_what_verification_speaks_against_is_said_beside_the_value() -> None:
+    whole = plain_server()
+    doubts = [measured("verify.bursts.time_error", 40.0, "%", 9.0), measured("verify.chases.agreement", 97.0, "%", 2.0)]
+    own = [
+        measured("verify.bursts.time_error.ceiling", 8.0, "%", 2.0),
+        measured("verify.chases.ceiling", 98.0, "%", 1.0),
+    ]
+    told = [line for line in export(result(*whole.findings, *doubts, *own), "c").splitlines() if "verify has" in line]
+    assert told and all("mshr" in line and "40 %" in line and "8 %" in line for line in told)
+    assert "verify has" not in export(whole, "c")
+
+
 def test_the_header_compiles(tmp_path: Path) -> None:
     source, program = tmp_path / "header.c", tmp_path / "program"
     values = "SETEBENCH_L1_CYCLES == 4.2 && SETEBENCH_L1_BYTES_PER_SECOND == 20000000000LL && SETEBENCH_L3_WAYS == 16"
