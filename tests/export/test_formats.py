@@ -62,7 +62,6 @@ def test_gcc_takes_the_options(tmp_path: Path) -> None:
     subprocess.run(compiled, cwd=tmp_path, capture_output=True, check=True)
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 def test_what_verification_speaks_against_is_said_beside_the_value() -> None:
     whole = plain_server()
     doubts = [measured("verify.bursts.time_error", 40.0, "%", 9.0), measured("verify.chases.agreement", 97.0, "%", 2.0)]
@@ -75,6 +74,7 @@ def test_what_verification_speaks_against_is_said_beside_the_value() -> None:
     assert "verify has" not in export(whole, "c")
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 def test_the_header_compiles(tmp_path: Path) -> None:
     source, program = tmp_path / "header.c", tmp_path / "program"
     values = "SETEBENCH_L1_CYCLES == 4.2 && SETEBENCH_L1_BYTES_PER_SECOND == 20000000000LL && SETEBENCH_L3_WAYS == 16"
