@@ -180,7 +180,7 @@ except SetebenchError as error:
     [
         ("Probe().load(here)", "Probe().load(gone)", "ProbeError no placement for gone"),
         ("Probe().barrier()", "Probe().barrier().barrier()", "ProbeError probes that run together need equally many"),
-        ("Probe().start().stop()", "Probe().stop()", "ProbeError interval 0 is stopped without a start"),
+        ("Probe().start().stop()", "Probe().stop()", "ProbeError every interval needs one start"),
     ],
 )
 def test_a_probe_that_cannot_run_keeps_nobody_waiting(

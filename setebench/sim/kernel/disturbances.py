@@ -96,7 +96,8 @@ def _lose_lines(c: Ints, s: Ints, th: int, core: int, t: int) -> None:
     bursts = 1 + (t - s[th + lay.T_LOSS]) // c[lay.C_LOSS_INTERVAL_CYCLES]
     share, recorded = c[lay.C_LOSS_SHARE], c[lay.C_REPLAY_LOST]
     if recorded:
-        share = s[c[lay.C_REPLAY] + 2 * c[lay.C_REPLAY_SHARED] + _place(c, t) * recorded // c[lay.C_REPLAY_PERIOD]]
+        part = c[lay.C_REPLAY_PERIOD] // recorded + 1
+        share = s[c[lay.C_REPLAY] + 2 * c[lay.C_REPLAY_SHARED] + _place(c, t) // part]
     share = min(bursts * share, MOST_DRAWS * lay.LOSS_PARTS)
     for level in range(2):
         v = lay.C_LEVEL + level * lay.L_WORDS

@@ -26,7 +26,7 @@ MOST_BYTES = 32 << 20
 """Of a file's arrays together: two minutes."""
 MOST_PACE = 100.0
 """Times the median pace; a core's clock changes by less than 10."""
-LONGEST_BLOCK = 1e-3
+SHORTEST_BLOCK, LONGEST_BLOCK = 1e-6, 1e-3
 """Seconds."""
 
 
@@ -85,9 +85,12 @@ def _converted(file: dict[str, NDArray[Any]]) -> Recording:
     unit = float(file["gap_unit_us"]) / float(file["block_us"])
     if not (pace.ndim == 1 and len(pace) > 1 and pace.min() > 0 and pace.max() < MOST_PACE * np.median(pace)):
         raise ValueError("its pace is no row of like, positive numbers")
-    if not (0 < seconds <= LONGEST_BLOCK and unit > 0):
+    if not (SHORTEST_BLOCK <= seconds <= LONGEST_BLOCK and 0 < unit < np.inf):
         raise ValueError("its units are no times that one has")
     some: dict[str, Any] = dict.fromkeys(("shared_after", "shared_lasts", "lost"), np.zeros(0)) | file
+    for one, other in (("gap_after", "gap_lasts"), ("shared_after", "shared_lasts"), ("lost", "lost")):
+        if some[one].ndim != 1 or some[one].shape != some[other].shape:
+            raise ValueError(f"its {one} and {other} are no rows of equally many")
     for name in ("gap_after", "gap_lasts", "shared_after", "shared_lasts"):
         if (some[name] < 0).any() or some[name].sum(dtype=np.float64) * unit > MOST_PACE * len(pace):
             raise ValueError(f"its {name} are no times within it")

@@ -81,7 +81,7 @@ def _shape(readings: Readings, draft: Draft, level: int, least: int) -> int:
     """Fill sets and ways; how many lines they hold."""
     size, ways = (readings.get(f"cache.l{level}.{each}") for each in ("size", "ways"))
     sized, counted = (each is not None and each.kind == "measured" for each in (size, ways))
-    if size and not sized and size.high and size.high > size.value:
+    if size and not sized and isinstance(size.value, (int, float)) and size.high and size.high > size.value:
         size = size.of(size.high).bounded("the most that was seen, as others take a part at times")
     # a bound below what is usual anyway says nothing
     number = int(ways.value) if ways and (counted or ways.value > USUAL_WAYS[0]) else None

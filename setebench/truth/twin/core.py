@@ -155,7 +155,8 @@ def memory(readings: Readings, draft: Draft) -> None:
     rate, line = readings.fact("ticks_per_second"), readings.line
     if peak is None or peak.kind != "measured":  # what loads reached, which queues of cores may limit
         rates = (readings.get(name) for name in readings.names("bandwidth.memory.load."))
-        peak = max(filter(None, rates), key=lambda each: float(each.value), default=None)
+        numbers = (each for each in rates if each is not None and isinstance(each.value, (int, float)))
+        peak = max(numbers, key=lambda each: float(each.value), default=None)
         peak = peak and peak.bounded("memory delivers as much at least")
     if peak is not None and peak.value and ratio is not None and rate:
         interval = computed(lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio)

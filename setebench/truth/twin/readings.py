@@ -88,7 +88,8 @@ class Readings:
         """Which lines of a page were there after accesses to it, by the curve's name: evidence of a prefetcher map."""
         evidence = self.document.evidence
         found = evidence.get("scenario.prefetcher-map", evidence)
-        return dict(found.get("prefetchers") or {}) if isinstance(found, dict) else {}
+        curves = found.get("prefetchers") if isinstance(found, dict) else None
+        return curves if isinstance(curves, dict) else {}
 
     @property
     def line(self) -> int:

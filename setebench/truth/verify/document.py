@@ -71,16 +71,20 @@ def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
         for name, every in checked.families.items()
         if (own := [row for row in every if row.number in runs])
     }
+    tables = {name: table for name, table in tables.items() if table[:, 0].any()}
     for name, every in checked.families.items():
         if name in tables:
             agreement = _agreement(_resampled(tables[name]))
             for place, kind in enumerate(PREDICTED[:2]):
                 yield _finding(f"{name}.{kind}", _interval(agreement[:, place]), every)
-        elif not every[0].trial.targets:
+        elif every[0].trial.targets:
+            why = "no line was where it had been when the machine was asked once more later"
+            yield Finding(parameter=f"verify.{name}.agreement", unit="%", outcome=Outcome.UNRESOLVED, reason=why)
+        else:
             for end, which in (("", TWIN), (".ceiling", AGAIN)):
                 yield _finding(f"{name}.time_error{end}", _error(every, which), every)
     if tables:
-        yield from _together(tables, rows)
+        yield from _together(tables, [row for row in rows if row.number in runs])
     yield Finding(
         parameter="verify.contradicted",
         value=checked.contradicted,
@@ -106,7 +110,8 @@ def _together(tables: dict[str, NDArray[np.int64]], rows: list[Row]) -> Iterator
     own, ceiling, plain = shares.T
     yield _finding("all.way", _interval((own - plain) / np.maximum(ceiling - plain, 1.0)), rows, "ratio")
     scored = sum(int(table[:, 0].sum()) for table in tables.values())
-    yield _finding("all.scored", (100 * scored / _lines(rows),) * 3, rows)
+    part = 100 * scored / max(_lines(rows), 1)
+    yield Finding(parameter="verify.all.scored", value=part, unit="%", method="lines that stayed where they were")
 
 
 def _table(row: Row, around: Surroundings, plain: tuple[int, ...]) -> NDArray[np.int64]:
