@@ -51,14 +51,12 @@ COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
 @click.option("--seconds", type=Number(0.1, 60), default=5.0, show_default=True, help="How long --record records.")
 @force_option
 @quiet_option
-def doctor(
-    cpu: int | None, bundle: Path | None, record: Path | None, seconds: float, form: str, force: bool, quiet: bool
-) -> None:
+def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, **values: Any) -> None:
     """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
 
     The exit status is 0 whatever is found, and 1 with --no-wait if another measurement is running.
     """
-    progress = Progress(quiet=quiet)
+    progress, record = Progress(quiet=values["quiet"]), values["record"]
     if record is not None and record.suffix != ".npz":
         raise UsageError(f"{str(record)!r} must end in .npz, or no machine file could name it")
     for path in filter(None, (bundle, record)):
@@ -75,7 +73,7 @@ def doctor(
     if record is not None:
         progress("recording ...")
         with closing(open_machine(cpu=cpu)) as machine:
-            arrays = import_module("setebench.native.disturbance").record(machine, seconds)
+            arrays = import_module("setebench.native.disturbance").record(machine, values["seconds"])
         packed = io.BytesIO()
         np.savez_compressed(packed, **arrays)
         store.write(record, packed.getvalue(), force)
