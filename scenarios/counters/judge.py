@@ -74,7 +74,7 @@ class Row(NamedTuple):
 
     @property
     def most(self) -> float:
-        """The most that any explanation expects, one at least."""
+        """The largest count that any explanation of the event expects, or 1 where all expect less."""
         return max(*self.expected.values(), 1.0)
 
 

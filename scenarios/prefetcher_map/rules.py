@@ -64,7 +64,7 @@ class Asker:
         return present > self.params.came and first < self.fit.curves["base"].apart - self.params.lead_share
 
     def sure(self, share: float) -> Answer:
-        """Whether that says yes or no."""
+        """Decide whether a line came, by the share of repetitions in which it was there: None where that is unclear."""
         return None if 1 - self.params.came < share < self.params.came else share >= self.params.came
 
     # -- signs ------------------------------------------------------------------------------------------------------

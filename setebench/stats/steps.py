@@ -20,7 +20,7 @@ PARTS = np.array([0.25, 0.5, 0.75])
 
 
 class StepParams(msgspec.Struct, frozen=True, kw_only=True):
-    """When costs are a plateau, and which tables there may be."""
+    """Thresholds for plateaus and steps of a cost curve, and sizes of hardware tables (TLBs) that are considered."""
 
     flat: float = 0.15  # rise of a plateau, of the step's; less finds none where walks get dearer, more a slope
     flat_cycles: float = 0.3  # the same in cycles

@@ -42,8 +42,8 @@ class Shares(NamedTuple):
 
 
 def unmix(references: Mapping[str, NDArray[np.int64]], sets: Sequence[NDArray[np.int64]]) -> Shares:
-    """Shares of the levels (in the order of `references`, fastest first, at least 50 loads each) in each set of loads
-    (shapes (n,), ticks), by intervals as wide as that of what never happened in so few loads."""
+    """Estimate which share of each set of loads (shape (n,), ticks) every level served, in the order of `references`:
+    ticks of loads from each level alone, fastest first, at least 50. Shares have 95 % intervals for so few loads."""
     sampled = list(references.values())
     fast, slow = np.quantile(sampled[-1], (0.05, 0.95))
     most = slow + BEYOND * max(slow - fast, 0.1 * slow)
