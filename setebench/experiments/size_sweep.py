@@ -83,9 +83,9 @@ class WorkingSet:
         )
 
     def time(self, context: Context, params: SizeSweepParams, settled: bool) -> Sized:
-        """Time windows, short runs of loads in a few pages each, in groups with a reference before and behind. Where the
-        caches are to be `settled`, groups are spread evenly over the set and all lines between them are used, too; else
-        the first windows are timed. A set of one window is chased round and round."""
+        """Time windows, short runs of loads in a few pages, in groups with a reference before and behind. Where caches
+        are to be `settled`, groups are spread evenly over the set and all lines between them are used, too; else the
+        first windows are timed. A set of one window is chased round and round."""
         windows, lines = self._windows.shape
         settled = settled and not self._lone
         group = 1 if self._lone else params.group
