@@ -34,7 +34,7 @@ KINDS = "the same accesses as stores, and as prefetches"
 
 @dataclass(frozen=True)
 class Sign:
-    """Accesses, and a line that is there behind them by one prefetcher alone, and not before the last."""
+    """Accesses whose last one makes one prefetcher alone bring a line: where that comes, this prefetcher was at work."""
 
     accesses: tuple[Access, ...]
     line: int
@@ -241,7 +241,8 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
 
 
 def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
-    """The last access from addresses that differ in one bit, and in a far one, so that instructions don't overlap."""
+    """Report by which low bits of its address an instruction is told from others: the last access is made by one whose
+    address differs in a bit, and in a far bit as well, as the two instructions would overlap."""
     *early, last = sign.accesses
 
     def other(flip: int) -> Answer:

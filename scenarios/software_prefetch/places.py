@@ -45,8 +45,8 @@ def across_page(trials: Trials) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class Behind:
-    """Behind a traversal: what a missing translation costs (cycles), its standard error, and whether a prefetch is
-    done."""
+    """What was found once a traversal of other pages had pushed a translation out: the cycles that a load takes longer
+    for it, their standard error, and whether a prefetch to such a page brings its line."""
 
     cycles: float
     error: float

@@ -153,7 +153,7 @@ class _Timer:
         self._writing: bool | None = None
 
     def round(self, streams: Sequence[Stream], number: int) -> None:
-        """Every stream once; those over what one core has for itself some times, the others spread between."""
+        """Time every stream for round `number`, once; those over a core's private caches several times, between others."""
         alone = [each for each in streams if each.alone]
         others = [each for each in streams if not each.alone]
         turns = [[*alone, *others[turn :: PARAMS.passes]] for turn in range(PARAMS.passes)]

@@ -29,7 +29,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answers(node: NDArray[np.integer], code: NDArray[np.integer], nodes: int) -> Answers:
-    """One entry a run, in any order, at least one: its node's number below `nodes`, and the code of its answer."""
+    """Find each node's commonest answer, and how probable it is. Of each run, in any order, its node's number (below
+    `nodes`) and the code of its answer are given, shape (runs,)."""
     kinds = int(code.max()) + 1
     pairs, counts = np.unique(node.astype(np.int64) * kinds + code, return_counts=True)
     owners, codes = pairs // kinds, pairs % kinds
