@@ -34,7 +34,7 @@ KINDS = "the same accesses as stores, and as prefetches"
 
 @dataclass(frozen=True)
 class Sign:
-    """Accesses whose last one makes one prefetcher alone bring a line: where that comes, this prefetcher was at work."""
+    """Accesses whose last one makes one prefetcher alone bring a line: where it comes, that prefetcher was at work."""
 
     accesses: tuple[Access, ...]
     line: int

@@ -153,7 +153,7 @@ class _Timer:
         self._writing: bool | None = None
 
     def round(self, streams: Sequence[Stream], number: int) -> None:
-        """Time every stream for round `number`, once; those over a core's private caches several times, between others."""
+        """Time every stream in round `number`: once, or several times where it stays in a core's private caches."""
         alone = [each for each in streams if each.alone]
         others = [each for each in streams if not each.alone]
         turns = [[*alone, *others[turn :: PARAMS.passes]] for turn in range(PARAMS.passes)]
