@@ -99,7 +99,8 @@ def sized(name: str, probe: Callable[[int], Probe], size: int, placements: Place
 
 
 def repeated(name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, **fields: Any) -> Workload:
-    """A probe of so many `pieces` of work (1), repeated so often for each unit of amount."""
+    """A workload that repeats a probe `unit` times for each unit of its amount. One probe has so many `pieces` (1):
+    loads, say."""
     pieces = fields.pop("pieces", 1)
     return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **fields)
 
@@ -137,7 +138,7 @@ class Lines:
         return probe.stop()
 
     def chased(self) -> Runs:
-        """A chase around all of it, twice, from where the next run begins: each line was last used a round ago then."""
+        """Runs that go round the whole working set twice first: each line was then last used one round ago."""
         return ((Probe().chase(TARGET, 2 * len(self.order)), {TARGET: self.order[[self.next]]}),)
 
     def stored(self) -> Runs:

@@ -27,7 +27,7 @@ Surplus = dict[int, float]
 
 
 def vectors_once(context: Context, region: Region) -> Surplus:
-    """One round in L1."""
+    """Measure in one round how much longer vector loads from L1 take than 8-byte loads, by width."""
     lines = region.address + TLB_PAGE_BYTES + np.arange(LINES) * region.line_size
     context.machine.link(region, lines)
     surplus = {}

@@ -47,7 +47,7 @@ class Curve:
         return _latency(self.points[IDLE])
 
     def loads(self) -> dict[Load, list[Reading]]:
-        """The load points that lasted, each with those rounds."""
+        """The load points that enough rounds measured, each with the readings of these rounds."""
         found = {}
         for step, rounds in self.points.items():
             lasted = [each for each in rounds if np.isfinite(each.ns)]

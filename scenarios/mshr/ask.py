@@ -35,9 +35,10 @@ class Prefetching:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """All that one thread alone shows. `loads` is the time of so many, `hits` what part of a unit a hit in level 2 has
-    to wait behind so many loads. `fills` are levels by hint. `queue_before`: a hit in level 1 waits as well where loads
-    jump. `disturbed` is the share of bursts beside which an SMT co-runner was seen."""
+    """What one thread measured to decide how many misses are in flight: `loads`, the time of bursts by their number of
+    loads that miss; `hits`, how long a hit in level 2 waits behind such bursts, in memory latencies; `fills`, the level
+    that each hint fills; `queue_before`, whether a hit in level 1 waits behind as many, too; `disturbed`, the share
+    of bursts beside which an SMT co-runner was seen."""
 
     unit: float
     loads: Jump

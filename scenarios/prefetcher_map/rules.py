@@ -41,7 +41,7 @@ class Sign:
 
 
 class Asker:
-    """Asks whether lines come, and makes runs by which single prefetchers show."""
+    """Measures whether a line is brought after given accesses, and finds accesses that one prefetcher alone follows."""
 
     def __init__(self, trials: Trials, fit: Fit, opened: int) -> None:
         self.trials, self.fit, self.opened, self.params = trials, fit, opened, fit.params

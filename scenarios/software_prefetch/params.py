@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Shares are of lines or repetitions, by the ends of 95 % intervals."""
+    """Settings of the scenario. A share of lines or repetitions passes a threshold if its 95 % interval does."""
 
     bursts: int = 8  # programs of a question, each on new lines, with 15 repetitions of each state
     clear: float = 0.7  # what holds for more is the rule

@@ -29,7 +29,7 @@ class Budget:
         self.left -= passed_bytes / LINE_BYTES / self._facts.lines_per_second
 
     def bytes(self, share: float) -> float:
-        """What a share of what is left allows to pass over."""
+        """Bytes that may be streamed in a `share` of the time that is left."""
         return max(share * self.left, 0.0) * self._facts.lines_per_second * LINE_BYTES
 
     def rounds(self, context: Context, fewest: int, params: RoundsParams) -> Iterator[int]:
