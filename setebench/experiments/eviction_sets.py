@@ -186,7 +186,7 @@ class Evictions:
             count *= 2
         rest = rest[:count]
         while len(found) < self.params.most_ways and not self.evicts(victim, found, others):
-            if self._loads > self._stop or not self.evicts(victim, found, rest, others):
+            if self._loads > self._stop or not len(rest) or not self.evicts(victim, found, rest, others):
                 return found, others
             low, high = 0, len(rest)
             while high - low > 1:
