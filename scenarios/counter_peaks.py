@@ -44,7 +44,7 @@ class Params:
         return replace(self, bytes_passed=passed, sizes_bytes=tuple(s for s in self.sizes_bytes if s <= 4 * passed))
 
     def quicker(self) -> Params:
-        """With --fast: less is passed over."""
+        """The settings of --fast: streams go over less memory."""
         return replace(self, sizes_bytes=self.sizes_bytes[:-1], bytes_passed=self.bytes_passed >> 3, seconds=20.0)
 
 

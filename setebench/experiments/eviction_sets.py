@@ -169,7 +169,7 @@ class Evictions:
         return None
 
     def whole(self, found: CacheSet, lines: Lines) -> CacheSet:
-        """A set that was found, with those of further lines that belong to it, and those that don't."""
+        """Test further lines against a set: those that it evicts are added to its `own`, all others to its `others`."""
         self.turns = found.turns
         same = self.congruent(lines, found.evictors)
         own, others = np.append(found.own, lines[same]), np.append(found.others, lines[~same])

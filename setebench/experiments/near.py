@@ -1,4 +1,4 @@
-"""Latency of a core's own caches by dense chases: a cyclic random order over few pages, so short that others on the
+"""Latency of near caches by dense chases: a cyclic random order over few pages, so short that others on the
 core have little time to push lines out between two uses of one.
 
 A traversal by windows (`size_sweep`) is not fooled by prefetchers or TLBs, but comes to a line once in 100 microseconds
@@ -47,8 +47,8 @@ class NearParams:
 
 
 def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
-    """The levels with the latency of the core's own caches from dense chases, where these agree with the sweep and say
-    more."""
+    """The levels with the latency of those caches that few pages outgrow from dense chases, where these agree with the
+    sweep and say more."""
     params, before, wanted = NearParams(), 0.0, {}
     for name in levels.caches:
         end = levels.ends_bytes.get(name, 0.0)

@@ -16,7 +16,7 @@ Numbers = NDArray[np.float64]
 
 
 class PairsParams(msgspec.Struct, frozen=True, kw_only=True):
-    """How samples are selected and located."""
+    """Which samples count as undisturbed, and how their middle is estimated."""
 
     agree: float = 0.02  # relative difference of the two references of a sample; less drops samples, more adds drift
     ceiling_cycles: float = 4000.0  # most that one access can cost; an interrupt within a short question lasts longer

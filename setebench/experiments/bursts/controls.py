@@ -51,7 +51,7 @@ class Near:
 
     @classmethod
     def of(cls, times: Times, limit: float) -> Near:
-        """Those beyond `limit` are far."""
+        """The share of loads that took `limit` or longer; of the others the mean and its standard error."""
         near = times[times < limit]
         if not len(near):
             return cls(1.0, limit, 0.0)

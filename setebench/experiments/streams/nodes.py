@@ -34,5 +34,5 @@ def matrix(context: Context, question: Question, failed: str, unit: str) -> Iter
             found = [decide.unresolved(failed, unit, str(error))]
         for each in found:
             name = f"{each.parameter}.cpu_node_{home}.memory_node_{memory}"
-            yield msgspec.structs.replace(each, parameter=name)
+            yield msgspec.structs.replace(each, parameter=name, evidence="")  # its samples are not kept
         context.layouts = own.layouts
