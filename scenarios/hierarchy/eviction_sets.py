@@ -43,7 +43,8 @@ class Params:
     neighbours: int = 4  # lines: what lies closer to another one is brought by prefetchers
     odd_sets: float = 0.05  # how common 3 and 5 times a power of two sets are beside a power of two
     doubt: float = 0.05  # rounds that say so of a bit, and otherwise, before any did: a few agreeing ones are believed
-    curve_error: float = 0.25  # of the logarithm of where a level's curve ends: conflicts and co-runners move it
+    curve_error: float = 0.25  # of the logarithm of where a level's curve ends beyond the level's size
+    taken: float = 0.5  # of the same where it ends before: conflicts and co-runners take up to half of a cache
     most_sets_log2: int = 18  # largest number of sets, a power of two
     unclear: tuple[float, float] = (0.3, 0.6)  # shares of rounds that find a bit mixed between which the index is open
     agree: int = 2  # rounds that have to find the same ways; fewer give a bound
@@ -155,7 +156,8 @@ def second_cache_shape(
         for power in range(params.most_sets_log2 + 1):
             sets = odd << power
             off = np.log((TLB_PAGE_BYTES // line) / share / 2.0 ** np.arange(len(mixed)) / sets) / error
-            curve = np.log(end_bytes / (sets * ways * line)) / params.curve_error if end_bytes else 0.0
+            beyond = np.log(end_bytes / (sets * ways * line)) if end_bytes else 0.0
+            curve = beyond / (params.curve_error if beyond > 0 else params.taken)
             weight = float((mixed * np.exp(-(off**2) / 2)).sum() * np.exp(-(curve**2) / 2))
             weights[sets] = weight * (1.0 if odd == 1 else params.odd_sets)
     total = sum(weights.values())
