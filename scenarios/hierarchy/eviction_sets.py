@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 
 from setebench.calibration import MEMORY, Levels
 from setebench.experiments.chases import Pool
@@ -35,18 +37,17 @@ class Params:
 
     pages: int = 8192  # of the pool: 2 MiB of 16 ways need 512 lines at one offset, and 256 of 8,192 are congruent
     tries: int = 6  # victims of a round until one has a minimal set
-    seconds: float = 0.7  # of the user's time for the count of a round, by what the machine says that lines cost
+    seconds: float = 0.7  # of the user's time for the counts of a round, by what the machine says that lines cost
     overhead: int = 100  # loads that a sample costs beside: its flushes and fences
     samples: int = 8  # about so many loads of every line of the chase for a page that is counted
-    spread: float = 4.0  # times as many lines at another offset as hold one of the set where a hash mixes the bit
+    seen: float = 6.0  # lines of the set that are expected at another offset where a hash mixes the bit: rounds add up
+    stray: float = 0.1  # of these, what tests take for congruent where it doesn't
     count_error: float = 0.03  # relative, of shares beside chance: tests that went wrong
-    neighbours: int = 4  # lines: what lies closer to another one is brought by prefetchers
     odd_sets: float = 0.05  # how common 3 and 5 times a power of two sets are beside a power of two
-    doubt: float = 0.05  # rounds that say so of a bit, and otherwise, before any did: a few agreeing ones are believed
     curve_error: float = 0.25  # of the logarithm of where a level's curve ends beyond the level's size
     taken: float = 0.5  # of the same where it ends before: conflicts and co-runners take up to half of a cache
     most_sets_log2: int = 18  # largest number of sets, a power of two
-    unclear: tuple[float, float] = (0.3, 0.6)  # shares of rounds that find a bit mixed between which the index is open
+    unclear: float = 0.05  # probability that a bit is mixed, or isn't, above which the index is open
     agree: int = 2  # rounds that have to find the same ways; fewer give a bound
     by_curve: float = 0.5  # share of where the level's curve ends that a cache holds at least: others use it
 
@@ -56,14 +57,16 @@ PARAMS = Params()
 
 class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
     """What one round found: `ways` of the second cache, 0 where no set was found; of `pages` random ones beside the set
-    and the victim, which lie at its offset, `tested` and so many `congruent` ones; the bits of the line's number in its
-    page that a hash mixes with others (`hashed`, a mask, None where that was not seen)."""
+    and the victim, which lie at its offset, `tested` and so many `congruent` ones; for each bit of the line's number in
+    its page, how many were congruent (`mixed`) of as many lines as `elsewhere` says whose number differs in that
+    bit: none where no hash mixes it with others."""
 
     ways: int = 0
     pages: int = 0
     tested: int = 0
     congruent: int = 0
-    hashed: int | None = 0
+    elsewhere: int = 0
+    mixed: tuple[int, ...] = ()
 
 
 def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> tuple[EvictionRound, CacheSet | None]:
@@ -80,45 +83,35 @@ def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> t
 
 
 def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params) -> tuple[EvictionRound, CacheSet]:
-    context, pool, ways = evictions.context, evictions.pool, found.ways
+    context, pool = evictions.context, evictions.pool
     steps = params.samples * (len(found.evictors) * found.turns + params.overhead)
-    affordable = int(params.seconds * context.machine.facts.lines_per_second / steps)
+    # half of the time for the victim's offset, half for others
+    affordable = max(int(params.seconds / 2 * context.machine.facts.lines_per_second / steps), params.samples)
     further = pool.rng.permutation(np.setdiff1d(lines, found.evictors))
-    tested = further[: max(affordable, params.samples)]
+    tested = further[:affordable]
     whole = evictions.whole(found, tested)
     congruent = len(whole.own) - len(found.own)
-    # as many as hold several of the set, if all sets that are open to the victim's offset are open to the other one
-    wanted = int(params.spread * (ways + len(further)) / (ways + len(further) * congruent / len(tested)))
+    bits = (TLB_PAGE_BYTES // context.line_size).bit_length() - 1
+    wanted = min(affordable // bits, int(params.seen * len(tested) / max(congruent, 1)))
     return EvictionRound(
-        ways=ways,
+        ways=found.ways,
         pages=len(further),
         tested=len(tested),
         congruent=congruent,
-        hashed=_mixed_bits(evictions, whole, wanted, params),
+        elsewhere=wanted,
+        mixed=tuple(_elsewhere(evictions, whole, 1 << bit, wanted) for bit in range(bits)) if congruent else (),
     ), whole
 
 
-def _mixed_bits(evictions: Evictions, whole: CacheSet, wanted: int, params: Params) -> int | None:
-    """The bits of the victim's line number in its page, a mask, that a hash mixes with bits of the page: so many lines
-    whose offset differs in such a bit evict the victim with those of its set that are one too few, and as many lines
-    that were shown to lie in other sets don't. None where they do, as long chases may beside a co-runner."""
-    pool, line, victim, mixed = evictions.pool, evictions.context.line_size, int(whole.own[0]), 0
-    # in place of the one that is left out others of the victim's offset clear the nearer caches
-    fewer = np.append(whole.own[2 : whole.ways + 1], whole.others[: evictions.params.others])
-    for bit in range((TLB_PAGE_BYTES // line).bit_length() - 2, -1, -1):
-        changed = 1 << bit
-        if changed < params.neighbours:
-            if not mixed:
-                break
-            # prefetchers bring neighbours of a line: here it lies further away, by another bit that is mixed
-            changed |= 1 << mixed.bit_length() - 1
-        page = pool.rng.choice(pool.pages, wanted, replace=wanted > len(pool.pages))
-        elsewhere = page + (victim % TLB_PAGE_BYTES ^ changed * line)
-        if evictions.evicts(victim, fewer, elsewhere):
-            if evictions.evicts(victim, fewer, pool.rng.permutation(whole.others)[:wanted]):
-                return None
-            mixed |= 1 << bit
-    return mixed
+def _elsewhere(evictions: Evictions, whole: CacheSet, changed: int, count: int) -> int:
+    """How many of so many lines lie in the victim's set though these bits of their number in the page differ from its
+    own: those that its set evicts, beside lines that clear the nearer caches and don't evict them alone. At its offset
+    their pages hold no line of its set, or what prefetchers bring beside the set would evict them."""
+    own, clear = whole.own[1 : whole.ways + 1], whole.ways + evictions.params.others
+    pages = evictions.pool.rng.permutation(whole.others)[: clear + count]
+    clearing, lines = np.split(pages ^ changed * evictions.context.line_size, [clear])
+    evicted = lines[evictions.congruent(lines, np.append(own, clearing))]
+    return len(evicted) - int(evictions.congruent(evicted, clearing).sum())
 
 
 class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,17 +133,17 @@ def second_cache_shape(
         return None
     ways = commonest(found)
     own = [each for each in rounds if each.ways == ways]
-    masks = 1 << np.arange((TLB_PAGE_BYTES // line).bit_length() - 1)
-    seen = np.array([(each.hashed & masks) > 0 for each in own if each.hashed is not None]).reshape(-1, len(masks))
-    votes = seen.mean(axis=0) if len(seen) else np.full(len(masks), 0.5)
-    unclear = ((votes > params.unclear[0]) & (votes < params.unclear[1])).any()
-    # how many bits are mixed, each with the chance that rounds give it: a test may go wrong in one of them
-    mixed = np.ones(1)
-    for chance in (seen.sum(axis=0) + params.doubt) / (len(seen) + 2 * params.doubt):
-        mixed = np.convolve(mixed, [1 - chance, chance])
     # the victim's set itself was drawn from the pages, too
-    share = float(np.mean([(ways + each.pages * each.congruent / each.tested) / (ways + each.pages) for each in own]))
-    error = float(np.hypot(max(sum(each.congruent for each in own), 1) ** -0.5, params.count_error))
+    drawn = sum(ways + each.pages for each in own)
+    hits = sum(ways + each.pages * each.congruent / each.tested for each in own)
+    elsewhere, bits = sum(each.elsewhere for each in own), (TLB_PAGE_BYTES // line).bit_length() - 1
+    seen = np.array([each.mixed or (0,) * bits for each in own]).sum(axis=0)
+    chances = _mixed_chances(seen, elsewhere * hits / drawn, params)
+    mixed, sure = np.ones(1), chances > 1 - params.unclear
+    for chance in chances:
+        mixed = np.convolve(mixed, [1 - chance, chance])
+    share = (hits + seen[sure].sum()) / (drawn + sure.sum() * elsewhere)
+    error = float(np.hypot(max(sum(each.congruent for each in own) + seen[sure].sum(), 1) ** -0.5, params.count_error))
     weights = dict[int, float]()
     for odd in (1, 3, 5):
         for power in range(params.most_sets_log2 + 1):
@@ -162,8 +155,16 @@ def second_cache_shape(
             weights[sets] = weight * (1.0 if odd == 1 else params.odd_sets)
     total = sum(weights.values())
     likely = {each: weight / total for each, weight in weights.items() if weight > 1e-4 * total} if total else {}
-    hashed = None if unclear or not len(seen) else int((votes > params.unclear[0]).sum())
+    hashed = None if ((chances > params.unclear) & ~sure).any() else int(sure.sum())
     return SecondShape(ways=ways, agreed=found.count(ways), hashed=hashed, sets=likely)
+
+
+def _mixed_chances(seen: NDArray[np.int64], expected: float, params: Params) -> NDArray[np.float64]:
+    """How probable it is that a hash mixes each bit of a line's number, shape (bits,): `seen` lines of the set were
+    counted where it would give about `expected` ones, and where it doesn't, only what tests take for such."""
+    if not expected:
+        return np.full(len(seen), 0.5)
+    return np.asarray(special.expit(-seen * np.log(params.stray) - (1 - params.stray) * expected))
 
 
 def second_cache_findings(

@@ -131,9 +131,9 @@ def first_cache_shape(rounds: Sequence[StrideRound], params: Params = PARAMS) ->
     fits = np.array([commonest(column) for column in counts.T.tolist()])
     ways = commonest(fits[strides >= TLB_PAGE_BYTES].tolist())
     way = int(strides[fits == ways].min())
-    # of the rounds that saw most the second of six: what disturbs a chase beside its control hides a line too many
-    room, most = ways * np.maximum(1, way // strides), np.quantile(counts, RATE, axis=0, method="lower")
-    outside = (most < params.fewest * np.minimum(room, params.most_lines)) | (most > params.largest * room)
+    # others take room in most rounds; what disturbs a chase beside its control hides a line too many in few
+    room, most = ways * np.maximum(1, way // strides), np.quantile(counts, (0.5, RATE), axis=0, method="lower")
+    outside = (most[1] < params.fewest * np.minimum(room, params.most_lines)) | (most[0] > params.largest * room)
     unlike = int(((fits > ways) & (strides > way)).sum())
     if outside.any() or unlike > params.unlike or ways > params.most_ways:
         return None

@@ -1,11 +1,11 @@
 """Eviction sets: lines that share a set of a cache with a victim, found by timing.
 
-A line is evicted by as many others of its set as that has ways. So of candidates in any order the shortest prefix that
-evicts ends with one of the victim's set, which bisection finds; it is put in front, and the search goes on among those
-before it, until those in front are enough (Vila, Köpf and Morales, S&P 2019). The set counts only if no line of it can
-be left out beside lines that were shown to lie in other sets. Addresses say nothing, so what hashes and pages
-do needs no knowledge. Every sample times the victim twice, after the chase and once more right behind: the second one
-hits the first cache, so that neither bracket nor pace matter.
+A line is evicted by as many others of its set as that has ways. So of lines that evict it, split into more groups than
+the cache has ways, one group can be left out, and so on until few are left (group testing: Vila, Köpf and Morales, S&P
+2019). A co-runner takes ways at times, and then too many lines are left out: some come back. The set counts only if no
+line of it can be left out beside lines that were shown to lie in other sets. Addresses say nothing, so what hashes and
+pages do needs no knowledge. Every sample times the victim twice, after the chase and once more right behind: the second
+one hits the first cache, so that neither bracket nor pace matter.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class EvictionParams:
     most_samples: int = 64  # repetitions of one decision at most
     most_blurred: int = 1024  # the same where a step of the clock is as long as a miss
     sigmas: float = 3.0  # errors between a mean and what is decided
+    search_sigmas: float = 2.0  # the same while lines are taken away: errors are mended, and time is lost to co-runners
+    groups: int = 8  # of lines, of which one at a time is left out; twice as many where each holds a needed line
+    back: float = 0.25  # of the lines as many come back where none can be left out
     warmup: int = 3  # repetitions that settle: the set then holds no lines of earlier chases
     far: float = 2.5  # a miss is half-way to the next level, but at most so many times a hit: a level may be hidden
     always: float = 0.8  # share of misses of a victim of whole sets: what evicts less often passes for another set's
@@ -113,14 +116,14 @@ class Evictions:
         ticks = machine.run(_probe(turns * len(chased)), places, cpu=cpu, warmup=warmup)
         return np.asarray((ticks[:, 1] - ticks[:, 2] - self._near) / self._gap)
 
-    def fraction(self, victim: int, *chased: Lines, limit: float = 0.5) -> float:
+    def fraction(self, victim: int, *chased: Lines, limit: float = 0.5, sigmas: float = PARAMS.sigmas) -> float:
         """The share of repetitions in which a chase through these lines evicts the victim, of as many repetitions as
-        show whether the share is above `limit`."""
+        show whether the share is above `limit`, by so many of its errors."""
         around, found = np.concatenate([self.pool.rng.permutation(chased[0]), *chased[1:]]), np.zeros(0)
         while len(around) and len(found) < self._most:
             found = np.append(found, self.missed(np.full(max(self.params.samples, len(found)), victim), around))
             error = max(float(found.std()), self._blur, self.params.screened) / len(found) ** 0.5
-            if abs(found.mean() - limit) > self.params.sigmas * error:
+            if abs(found.mean() - limit) > sigmas * error:
                 break
         return float(found.mean()) if len(found) else 0.0
 
@@ -160,8 +163,8 @@ class Evictions:
             return None
         for turns in np.repeat(self.params.turns, self.params.tries).tolist():
             self.turns = turns
-            lines, others = self._reduced(victim, candidates, lines)
-            if len(lines) and (found := self._minimal(victim, lines, others, candidates)):
+            lines = self._reduced(victim, candidates, lines)
+            if len(lines) and (found := self._minimal(victim, lines, candidates)):
                 return found
             if self._loads > self._stop:
                 break
@@ -175,44 +178,51 @@ class Evictions:
         own, others = np.append(found.own, lines[same]), np.append(found.others, lines[~same])
         return replace(found, own=own, others=others)
 
-    def _reduced(self, victim: int, candidates: Lines, found: Lines) -> tuple[Lines, Lines]:
-        """Lines that evict with those `found` before, each the end of the shortest prefix that does; and some that were
-        passed over. A disturbed test adds lines that don't belong there, or ends it too soon."""
-        rest, others, count = np.setdiff1d(candidates, found), candidates[:0], self.params.first
-        rest = self.pool.rng.permutation(rest)
-        while not self.evicts(victim, found, rest[:count]):
+    def _reduced(self, victim: int, candidates: Lines, found: Lines) -> Lines:
+        """Few lines that evict the victim, `found` before or of the candidates. A test that a co-runner disturbs takes
+        away lines that were needed: then others come back."""
+        rest, count = self.pool.rng.permutation(np.setdiff1d(candidates, found)), self.params.first
+        # lines that are a few too few push a victim out of a set that replaces at random half of the time
+        limit = 0.5 if self.turns == self.params.turns[0] else self.params.always
+        while self.fraction(victim, found, rest[:count], limit=limit) < limit:
             if count >= len(rest):
-                return found, others
+                return found
             count *= 2
-        rest = rest[:count]
-        while len(found) < self.params.most_ways and not self.evicts(victim, found, others):
-            if self._loads > self._stop or not len(rest) or not self.evicts(victim, found, rest, others):
-                return found, others
-            low, high = 0, len(rest)
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (low, middle) if self.evicts(victim, found, rest[:middle], others) else (middle, high)
-            if len(found):
-                others = np.append(others, rest[high:])[: self.params.others]
-            found, rest = np.append(found, rest[high - 1]), rest[: high - 1]
-        return found, others
+        lines, rest, parts = np.append(found, rest[:count]), rest[count:], self.params.groups
+        while len(lines) > self.params.most_ways // 2 and self._loads < self._stop:
+            groups = np.array_split(self.pool.rng.permutation(lines), parts)
+            for number, group in enumerate(groups):
+                fewer = np.concatenate(groups[:number] + groups[number + 1 :])
+                if self.fraction(victim, fewer, limit=limit, sigmas=self.params.search_sigmas) > limit:
+                    lines, rest = fewer, np.append(rest, group)
+                    break
+            else:
+                if self.fraction(victim, lines, limit=limit) < limit:
+                    back = int(self.params.back * len(lines)) + 1
+                    lines, rest = np.append(lines, rest[:back]), rest[back:]
+                elif parts < len(lines):
+                    parts = min(2 * parts, len(lines))
+                else:
+                    break
+        return lines[: self.params.most_ways]
 
-    def _minimal(self, victim: int, lines: Lines, others: Lines, candidates: Lines) -> CacheSet | None:
+    def _minimal(self, victim: int, lines: Lines, candidates: Lines) -> CacheSet | None:
         """What is left where no line can be left out, beside others that were shown to lie in other sets: however often
         all of them go round."""
         self.turns = self.params.turns[-1]
-        if not self.evicts(victim, lines, others):
+        if not self.evicts(victim, lines):
             return None
-        chased, further = np.append(lines, others), np.setdiff1d(candidates, np.append(lines, others))
-        further = self.pool.rng.permutation(further)[: 2 * self.params.shown]
-        shown = further[~self.congruent(further, chased)][: self.params.shown]
-        for line in lines:
+        further = self.pool.rng.permutation(np.setdiff1d(candidates, lines))[: 2 * self.params.shown]
+        shown, always = further[~self.congruent(further, lines)][: self.params.shown], self.params.always
+        # a little less than with all of them: a co-runner keeps that below 1, and one too few of a set that replaces at
+        # random is more than half of it
+        limit = always * min(self.fraction(victim, lines, shown), 1.0)
+        for line in np.tile(lines, 2):  # twice, as what disturbs a test leaves a line in
             fewer = lines[lines != line]
-            if len(fewer) and self.evicts(victim, fewer, shown):
+            if 0 < len(fewer) < len(lines) and self.fraction(victim, fewer, shown, limit=limit) > limit:
                 lines = fewer
         if not self.evicts(victim, lines, shown) or self.evicts(victim, shown):
             return None
-        always = self.params.always
         for turns, count in itertools.product(self.params.turns[1:], self.params.beside):
             self.turns = turns
             few, rest = np.split(self.pool.rng.permutation(shown), [count])
