@@ -1,1 +1,1 @@
-"""Reusable ways to put a question to a machine. They return samples and decide nothing."""
+"""Measurement procedures that several scenarios share: they run probes on a machine and return samples."""
