@@ -1,9 +1,9 @@
-"""Whether a core is ours alone just now, and work done while it is.
+"""Detect an SMT co-runner on the measured core, and repeat measurements until none is seen.
 
-A hypervisor may run another guest, a co-runner, on the other thread of a core, which no list of CPUs shows. While he
-runs, the core gives him miss entries, part of its queues and issue slots; then one counts what is left, not what there
-is. Issue slots show: independent instructions, which take nothing but these, run slower than they ever did beside a
-chain that only waits for itself and so keeps its pace. That holds for any clock rate, and asks for no right.
+A hypervisor may run another guest on the core's other SMT thread, which no list of CPUs shows. That co-runner takes
+MSHRs, queue entries and issue slots, so that counted entries are too few. The issue slots show it: independent
+no-operations take longer than before, relative to a chain of dependent additions, whose pace a co-runner hardly
+changes. This ratio doesn't depend on the clock rate, and needs no privilege.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """The control, and how long work waits for a co-runner to go."""
+    """Tunables of the control (the timed code that shows a co-runner) and of waiting for a co-runner to leave."""
 
-    nops: int = 120  # in a loop; a longer one fits a cache of decoded instructions now and then only
-    rounds: int = 200  # of that loop
-    additions: int = 2000  # chained ones behind it
-    steps: int = 40  # of the clock that these last at least: else one step more would look like a co-runner
-    repetitions: int = 5  # of which all but the slowest count: an interrupt may have fallen into it
-    alone_fraction: float = 0.9  # of the fastest pace: steps blur a control by some percent, a co-runner takes 25
-    first_controls: int = 60  # after which the fastest pace is known
-    pause_cycles: int = 1 << 21  # between two: a co-runner who runs for some milliseconds mustn't fill them all
-    patience: int = 3000  # pauses that work waits for altogether, about two seconds
+    nops: int = 120  # no-operations in the control's loop; longer loops may not fit a cache of decoded instructions
+    rounds: int = 200  # rounds of that loop
+    additions: int = 2000  # dependent additions after the loop
+    steps: int = 40  # clock steps that the additions last at least, so that one step more is no false alarm
+    repetitions: int = 5  # runs of a control; the slowest is ignored, as an interrupt may have hit it
+    alone_fraction: float = 0.9  # of the fastest pace; less shows a co-runner, which takes 25 %; clock steps add 5 %
+    first_controls: int = 60  # controls that determine the fastest pace
+    pause_cycles: int = 1 << 21  # wait between two controls: a co-runner that runs some milliseconds must not hit all
+    patience: int = 3000  # pauses and repetitions that are spent on waiting in total, about two seconds
 
 
 PARAMS = Params()
@@ -44,15 +44,15 @@ CONTROL = CONTROL.start(1).add(PARAMS.additions).stop(1)
 
 
 def watch(context: Context) -> None:
-    """Note how fast the core's issue slots are at first. The longer ago that was, the likelier it was alone then, so
-    whoever has other things to measure before calls it first."""
+    """Measure the fastest pace of independent instructions on the core, once per run; later paces are compared with it.
+    Scenarios call this before anything else, as a co-runner that comes later then shows."""
     for _ in range(0 if context.calibration.issue_pace else PARAMS.first_controls):
         _free(context)
         context.machine.run(PAUSE, 1, cpu=context.cpu)
 
 
 def _free(context: Context) -> bool:
-    """Whether no co-runner is seen."""
+    """Run the control once, and return whether its pace is near the fastest one, so that no co-runner is seen."""
     pace = _pace(context)
     fastest = max(pace, context.calibration.issue_pace)
     context.calibration = replace(context.calibration, issue_pace=fastest)
@@ -60,8 +60,8 @@ def _free(context: Context) -> bool:
 
 
 def _pace(context: Context) -> float:
-    """Of no-operations beside additions: a chain that was held up would make it look faster than any that there is. 0
-    where the clock is too coarse for it, or the machine lacks what it is made of."""
+    """Return the pace of independent instructions: the time of the additions over that of the no-operations; 0 if the
+    clock is too coarse or an operation is lacking. The least time of additions counts: delays fake a fast pace."""
     try:
         nops, additions = context.machine.run(CONTROL, PARAMS.repetitions + 1, cpu=context.cpu, warmup=1).T
     except UnsupportedError:
@@ -71,8 +71,7 @@ def _pace(context: Context) -> float:
 
 
 class Alone:
-    """Runs work while no co-runner is seen on the core that is measured, for as long as there is patience to wait for
-    that."""
+    """Runs measurements while no SMT co-runner is seen on the measured core, until `PARAMS.patience` is used up."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._patience = context, PARAMS.patience
@@ -82,11 +81,11 @@ class Alone:
 
     @property
     def co_runner_fraction(self) -> float:
-        """Of the work, what was done beside a co-runner, patience being gone."""
+        """Fraction of the measurements during which a co-runner was seen, as there was no patience left to repeat."""
         return self._beside / max(self._runs, 1)
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """What `work` returns, done once more where a co-runner was seen right before it or right after."""
+        """Call `work` and return its result; call it again if a co-runner was seen right before or right after it."""
         while True:
             while not self._free and self._patience > 0:
                 self._context.machine.run(PAUSE, 1, cpu=self._context.cpu)
