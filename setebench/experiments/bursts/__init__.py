@@ -1,1 +1,1 @@
-"""Bursts of accesses that no cache has, and one line behind a burst with its controls."""
+"""Time bursts of cache misses, and loads of a single line after a burst, to find limits such as the number of MSHRs."""
