@@ -1,13 +1,12 @@
-"""Bursts of misses, and one line behind a burst with its controls. Ticks in, cycles out; nothing is decided here.
+"""Time bursts (groups of independent loads or prefetches that all miss), and loads of a single line after a burst.
 
-The lines of a burst are laid so that no hardware prefetcher can fetch them, follow them, or be woken by them: each is
-the only line of its page that ever misses, in random order of pages, away from the ends of its page; the other line of
-its pair is in a cache before. Odd and even lines take turns, for some cores keep the entries for either apart. A flush
-warms the TLB entry of its page and trains nothing, so lines are flushed right before they are wanted, the one that is
-wanted first last.
+The targets (lines of a burst) are chosen so that hardware prefetchers neither fetch them nor are trained by them: each
+is the only line of its page that misses, pages come in random order, and the other line of its aligned pair is cached.
+Odd and even lines alternate, as some cores keep separate entries for them. Targets are flushed right before a burst, in
+reverse order; a flush loads the translation and trains no prefetcher.
 
-The one line was just loaded, pushed out of level 1, or flushed: repetitions of the *same program* differ in that by
-placements alone. Evictors of level 1 and the last flush fall on the line's set and on the line, or beside them.
+The single line ("the line") was just loaded, evicted from level 1, or flushed. Repetitions of the *same program* differ
+in this state by placements alone: the evictors and the last flush hit the line's set and the line, or other ones.
 """
 
 from __future__ import annotations
@@ -32,37 +31,37 @@ Addresses = NDArray[np.int64]
 Others = Callable[[NDArray[np.str_], dict[Base, Addresses]], dict[Base, Addresses]]
 
 PAGE_BYTES = 4096
-"""Pages as a TLB may see them at the smallest."""
+"""Bytes of the smallest page that a TLB may hold a translation of."""
 
 TARGETS, LINE, GONE, WANTED, EVICTORS, CHAIN, BEFORE = map(
     Base, ("targets", "line", "gone", "wanted", "evictors", "chain", "before")
 )
 
 LOADED, EVICTED, FLUSHED, PREFETCHED = STATES = ("loaded", "evicted", "flushed", "prefetched")
-"""Where the one line is: in level 1, pushed out of it, in memory, prefetched when it was in memory."""
+"""States of the line before it is timed: in level 1, evicted from level 1, in memory, prefetched from memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BurstParams:
-    """How bursts are laid and run."""
+    """Tunables of the layout and the repetitions of bursts."""
 
-    bytes: int = 1 << 27  # memory that all lines lie in, a hundred times the largest burst
-    least_bytes: int = 1 << 24  # with less there is no room for a burst beside its evictors
-    edge_lines: int = 2  # no target so near to an end of its page, where streamers may start after one miss
-    settle_cycles: int = 2000  # from a flush to the next use: longer than any memory takes
-    repetitions: int = 8  # of a burst on the same lines
-    line_repetitions: int = 15  # of each state of the one line
-    warmup: int = 2  # first repetitions, which fetch the probe's code and don't count
-    line: float = 0.5625  # where in its page the one line is; an even one, as a burst begins with an odd one
-    aside: float = 0.21875  # of a page between that and what must be in another set
-    turns: int = 3  # over the evictors: a level that doesn't replace the line used longest ago keeps it in some
-    before: int = 3  # chained hits before the one line, so that all misses of the burst have set out by then
+    bytes: int = 1 << 27  # memory for all lines, a hundred times the largest burst
+    least_bytes: int = 1 << 24  # least memory, which holds a burst and its evictors
+    edge_lines: int = 2  # lines at each end of a page that are no targets: there one miss may start a stream prefetcher
+    settle_cycles: int = 2000  # wait after flushes and prefetches: longer than any access to memory
+    repetitions: int = 8  # repetitions of a burst with the same targets
+    line_repetitions: int = 15  # repetitions of each state of the line
+    warmup: int = 2  # first repetitions, which fetch the probe's code and aren't counted
+    line: float = 0.5625  # offset of the line in its page, in pages; an even line, as bursts begin with an odd one
+    aside: float = 0.21875  # distance of lines of other sets from the line, in pages
+    turns: int = 3  # traversals of the evictors: with other policies than LRU one may leave the line in level 1
+    before: int = 3  # dependent hits before the load of the line, in which time all misses of the burst are issued
 
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:
-    """A burst of `count` loads, or prefetches with a `hint`, each right behind a hit in its page if `warmed`: some
-    machines drop a prefetch outside the page of the latest access, or whose page the first TLB lacks."""
+    """A burst of `count` loads, or of prefetches with that `hint` (such as "t0"). If `warmed`, each comes right after a
+    hit in its page: some machines drop prefetches outside the page of the latest access, or on a TLB miss."""
 
     count: int
     hint: str = ""
@@ -70,13 +69,13 @@ class Burst:
 
 
 ALONE = Burst(count=0)
-"""No burst."""
+"""The empty burst, for timing the line without a burst."""
 
 
 @contextmanager
 def burst_memory(context: Context, params: BurstParams, *, large: bool = True) -> Iterator[Region]:
-    """Memory for bursts, in `large` pages where there are any: else more misses than a first TLB has entries wait for
-    translations. Half as much, and so on, where so much is not to be had."""
+    """Allocate memory for bursts until the block ends, in `large` pages if there are any, as larger bursts would miss
+    the TLB with small ones. If memory is short, half as much is tried, and so on, down to `params.least_bytes`."""
     facts = context.machine.facts
     pages = sorted(facts.page_sizes, reverse=True) if large else [min(facts.page_sizes)]
     halved = range((params.bytes // params.least_bytes).bit_length())
@@ -93,9 +92,8 @@ def burst_memory(context: Context, params: BurstParams, *, large: bool = True) -
 
 
 class Bursts:
-    """Times of bursts on one machine, in core cycles with the bracket's overhead in them; each call draws new lines.
-
-    They run while no SMT co-runner is seen on the core, as far as that can be had (`alone`): it takes entries."""
+    """Times bursts on one machine, in core cycles that include the bracket's overhead, with new random lines at each
+    call. Runs are repeated if an SMT co-runner is seen on the core (`alone`), as it would occupy MSHRs."""
 
     def __init__(self, context: Context, region: Region, rng: np.random.Generator) -> None:
         self.params, self.context, self.rng, self.evictors = BurstParams(), context, rng, 0
@@ -107,21 +105,19 @@ class Bursts:
         self.refresh()
 
     def refresh(self) -> None:
-        """Find out anew how many cycles a tick has."""
+        """Measure the current number of cycles per tick, with which later times are converted."""
         self.cycles_per_tick = cycles_per_tick(self.context)
 
-    # -- bursts ------------------------------------------------------------------------------------------------------
-
     def until_set_out(self, burst: Burst) -> Times:
-        """Until a burst has set out (loads: until they are done), and a load of its last line when nothing is under way
-        any more: what is dropped is the last one first; shape (repetitions, 2)."""
+        """Return cycles, shape (repetitions, 2), from the start of a burst until all prefetches are issued (loads:
+        completed), and of a load of the last target long after, which is slow if that prefetch was dropped."""
         targets = self.targets(burst.count)
         probe = self.flushed(targets, burst).start(0)
         probe = self.requested(probe, targets, burst).stop(0)
         return self._run(self.loaded_late(probe, targets), targets)
 
     def until_there(self, burst: Burst) -> Times:
-        """Until the last line of a burst is there: a load of it follows at once; shape (repetitions,)."""
+        """Return cycles, shape (repetitions,), of a burst followed by a load of its last target, until that is done."""
         targets = self.targets(burst.count)
         probe = self.requested(self.flushed(targets, burst).start(), targets, burst)
         probe = self.requested(probe, targets[-1:], ALONE)
@@ -130,15 +126,15 @@ class Bursts:
     def line(
         self, burst: Burst, steps: int = 0, hint: str = "", states: tuple[str, ...] = STATES[:3]
     ) -> dict[str, Times]:
-        """Times of the one line behind a burst by where the line was, shape (repetitions,); with `steps` of a chain of
-        hits and multiplications behind it, which the misses must not outlast. With a `hint` a prefetch of the line, or
-        of one beside it, comes long before."""
+        """Return cycles of a burst and a load of the line after it, shape (repetitions,), by state of the line. With
+        `steps`, a chain of so many dependent hits and multiplications follows the load, long enough to outlast the
+        misses of the burst. With a `hint`, a prefetch of the line or of another one comes long before."""
         targets, line = self.targets(burst.count), LINE + self.near
         probe = self.pushed_out(Probe().load(line)).load(CHAIN + 0).flush(GONE + 0)
         if hint:
-            # some machines drop a prefetch outside the page of the latest access
+            # Some machines drop a prefetch outside the page of the latest access, so a load of that page comes first.
             probe = self.settled(probe).load((BEFORE if burst.warmed else CHAIN) + 0).prefetch(WANTED + 0, hint)
-        # the page's TLB entry is warmed last: behind evictors a load that lacks it takes longer than level 2
+        # The line's translation is loaded last, as evictors may push it out, and a TLB miss takes longer than level 2.
         probe = self.flushed(targets, burst, probe, LINE + self.aside)
         probe = self.requested(probe.start(dither=not steps), targets, burst)
         if steps:
@@ -151,8 +147,8 @@ class Bursts:
     def by_state(
         self, probe: Probe, states: Sequence[str], targets: tuple[int, ...] = (), others: Others | None = None
     ) -> dict[str, Times]:
-        """Times of a probe, shape (repetitions, intervals), by the states of its line, which come in random order;
-        `others` are the addresses of further bases, of the states of all repetitions and the addresses known so far."""
+        """Run a probe with states of its line in random order, and return cycles, shape (repetitions, intervals), by
+        state. `others` returns addresses of further bases, given each repetition's state and all usual addresses."""
         drawn = np.resize(np.array(states), self.params.warmup + len(states) * self.params.line_repetitions)
         drawn[self.params.warmup :] = self.rng.permutation(drawn[self.params.warmup :])
         places = self.placements(drawn)
@@ -160,21 +156,22 @@ class Bursts:
         return {state: times[drawn[self.params.warmup :] == state] for state in states}
 
     def pushed_out(self, probe: Probe) -> Probe:
-        """`probe`, then the other line of the pair and all evictors."""
+        """Append to `probe` a load of the other line of the line's aligned pair, and traversals of all evictors."""
         probe = probe.load(LINE + (self.near ^ self.size)).fence()
         for number in self.params.turns * list(range(self.evictors)):
             probe = probe.load(EVICTORS + (number * PAGE_BYTES + self.near))
         return probe.fence()
 
     def placements(self, states: NDArray[np.str_], part: int = 0) -> dict[Base, NDArray[np.int64]]:
-        """Where the one line, evictors, the flushed and the prefetched line and the chain lie in each repetition. The
-        line lies in another page every time: what shares its set further out would be pushed out further each time."""
+        """Return by base the addresses of line, evictors, flushed line, prefetched line and chain, shape
+        (repetitions,), for each repetition's state. Pages change, so that evictions don't add up in the line's sets of
+        outer caches."""
         pages = np.array([self.base(1, part) for _ in states])
         chain = self.base(1, part) + 5 * self.size
         self.context.machine.link(self.region, np.array([chain]))
         line, aside = self.near, self.aside
         away = np.isin(states, (FLUSHED, PREFETCHED))
-        # another one each time, or a prefetcher would learn that the line follows it
+        # A random offset each time, or a prefetcher would learn that the line follows it.
         before = self.rng.integers(2, self.near // self.size - 2, len(states)) * self.size
         return {
             LINE: pages,
@@ -185,33 +182,31 @@ class Bursts:
             CHAIN: np.full(len(states), chain, dtype=np.int64),
         }
 
-    # -- parts ---------------------------------------------------------------------------------------------------------
-
     def targets(self, count: int) -> tuple[int, ...]:
-        """Offsets of `count` random lines in as many neighbouring pages, in the order of use. They are part of the
-        probe, so no address is fetched or computed while time runs."""
+        """Return the offsets of `count` random targets, one in each of as many neighbouring pages, in order of use.
+        Offsets are constants of the probe, so no address is loaded or computed within the timed interval."""
         edge, lines = self.params.edge_lines, PAGE_BYTES // self.size
         odd = np.arange(edge + 1, lines - 2 * edge + 1, 2)
-        # balanced, not random: no set of any cache gets more of them than it must
+        # Offsets are balanced instead of random, so that all cache sets get equally many targets.
         turns = np.stack([self.rng.permutation(odd), self.rng.permutation(odd - 1)], axis=1).ravel()
         offsets = self.rng.permutation(count) * PAGE_BYTES + np.resize(turns, count) * self.size
         return tuple(offsets.tolist())
 
     def base(self, pages: int, part: int = 0) -> int:
-        """A random page of the first half of memory (odd `part`s: of its second half, the others: of its first), with
-        so many pages behind it."""
+        """Return the address of `pages` consecutive pages at a random place in the first quarter of the region, or in
+        the second quarter if `part` is odd."""
         size = self.region.size // 4 // PAGE_BYTES
         return int(self.region.address + (part % 2 * size + self.rng.integers(0, size - pages + 1)) * PAGE_BYTES)
 
     def settled(self, probe: Probe, misses: int = 1) -> Probe:
-        """Append a wait to `probe` that outlasts all that it left under way: no fence waits for prefetches and flushes,
-        of which so many `misses` may queue for each other."""
+        """Append to `probe` a wait until prefetches, flushes and so many queued misses are done; no fence does that."""
         return probe.fence().wait(self.params.settle_cycles + 40 * misses).fence()
 
     def flushed(
         self, targets: tuple[int, ...], burst: Burst, before: Probe | None = None, last: Operand | None = None
     ) -> Probe:
-        """`before`, then all targets flushed, the first of them last, then another line, and all of it done."""
+        """Return `before`, then flushes of all targets in reverse order and of the line `last`, and a wait until these
+        are done; for a `warmed` burst also loads of the targets' neighbours."""
         probe = before or Probe()
         for target in reversed(targets):
             probe = probe.flush(TARGETS + target)
@@ -223,14 +218,14 @@ class Bursts:
         return probe.fence()
 
     def requested(self, probe: Probe, targets: tuple[int, ...], burst: Burst) -> Probe:
-        """`probe`, then the burst."""
+        """Append the loads or prefetches of the burst's targets to `probe`."""
         for target in targets:
             probe = probe.load(TARGETS + (target ^ self.size)) if burst.warmed else probe
             probe = probe.prefetch(TARGETS + target, burst.hint) if burst.hint else probe.load(TARGETS + target)
         return probe
 
     def loaded_late(self, probe: Probe, targets: tuple[int, ...]) -> Probe:
-        """`probe`, and interval 1: a load of the last target when all else is done. A flush warms its page."""
+        """Append interval 1: a timed load of the last target after all else is done, with its translation warm."""
         last = targets[-1:]
         probe = self.settled(probe, len(targets))
         for target in last:
@@ -238,7 +233,8 @@ class Bursts:
         return self.requested(self.settled(probe).start(1), last, ALONE).stop(1)
 
     def bring_pairs(self, targets: tuple[int, ...], start: int, cpu: int | None) -> None:
-        """Load the other line of each target's pair, so that no prefetcher need fetch it."""
+        """Load the other line of each target's aligned pair on `cpu`, so that pair prefetchers don't fetch these during
+        a burst. Targets lie at `start` plus their offsets."""
         probe = Probe()
         for target in targets:
             probe = probe.load(TARGETS + (target ^ self.size))
@@ -248,7 +244,8 @@ class Bursts:
     def _run(
         self, probe: Probe, targets: tuple[int, ...], others: Mapping[Base, NDArray[np.int64]] | None = None
     ) -> Times:
-        """Cycles of all repetitions, shape (repetitions, intervals)."""
+        """Run a probe on targets at random pages, without an SMT co-runner if possible, and return the cycles of all
+        repetitions, shape (repetitions, intervals). `others` has addresses of further bases."""
         start, machine, cpu = self.base(max(len(targets), 1)), self.context.machine, self.context.cpu
         runs = max(
             (len(each) for each in (others or {}).values()), default=self.params.repetitions + self.params.warmup
