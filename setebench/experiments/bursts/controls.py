@@ -1,4 +1,4 @@
-"""One line with its controls: how many evictors push it out of level 1, what a miss takes, where prefetches land."""
+"""Controls of bursts: load times of a line in each state, evictors of level 1, and the level that prefetches fill."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ from setebench.experiments.bursts.bursts import (
 from setebench.scenario import Context
 
 NONE, UNSTEADY = "none", "unsteady"
-"""Where a hint lands that leaves its lines where they were, or does so now and then."""
+"""Results for a prefetch hint that leaves lines in memory always, or sometimes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControlParams:
-    """Shares are of repetitions."""
+    """Tunables of the controls. A load is far if its time shows memory, near if it shows level 1 or 2."""
 
-    evictors: tuple[int, ...] = (16, 32, 64, 128, 256, 512, 1024, 2048)  # tried: a first level holds less than these
-    bursts: int = 8  # of each number of evictors, or hint, before anything is decided
-    most_bursts: int = 32  # where times of near levels don't differ clearly by then
-    errors: float = 4.0  # standard errors between the times of two near levels
-    least_cycles: float = 2.0  # between two levels: less is drift
-    far: float = 0.3  # of lines pushed out of level 1, those that may be found far away
-    grows: float = 1.1  # as much further with twice the evictors, and the fewer left some lines in level 1
-    way: float = 0.75  # from a loaded line to a flushed one: what takes longer is far
-    silent: float = 0.8  # of lines far away: the prefetches of that burst did nothing
-    steady: float = 0.5  # of bursts, those in which a hint must have done something
-    inside: float = 0.5  # of the way from level 1 to level 2: nearer lines are in level 1
-    outside: float = 0.6  # over the way from level 1 to level 2: such lines lie further out
+    evictors: tuple[int, ...] = (16, 32, 64, 128, 256, 512, 1024, 2048)  # numbers of evictors that are tried
+    bursts: int = 8  # runs of each number of evictors, or of each hint, before a decision
+    most_bursts: int = 32  # runs at most, if the times of near states don't differ clearly before
+    errors: float = 4.0  # standard errors by which these times must differ
+    least_cycles: float = 2.0  # least difference of two levels' times in cycles; less may be drift
+    far: float = 0.3  # largest share of lines evicted from level 1 whose loads are far
+    grows: float = 1.1  # ratio of delays above which twice the evictors are used: fewer left some lines in level 1
+    way: float = 0.75  # fraction of the difference between flushed and loaded lines from which a load is far
+    silent: float = 0.8  # share of far loads from which the prefetches of a run count as dropped
+    steady: float = 0.5  # least fraction of runs in which a hint must have had an effect
+    inside: float = 0.5  # fraction of the difference between levels 2 and 1 below which a line is in level 1
+    outside: float = 0.6  # excess over that difference, as a fraction of it, above which a line is beyond level 2
 
 
 @dataclass(frozen=True)
 class Near:
-    """Of samples: the share that is nearer to flushed lines, the mean of the others (cycles) and its standard error."""
+    """Summary of loads of a line: the share that is about as slow as loads of flushed lines (`far`), and the `mean` and
+    the standard `error` of all others in cycles."""
 
     far: float
     mean: float
@@ -51,7 +52,7 @@ class Near:
 
     @classmethod
     def of(cls, times: Times, limit: float) -> Near:
-        """The share of loads that took `limit` or longer; of the others the mean and its standard error."""
+        """Summarise loads of so many cycles (`times`, shape (n,)); those of at least `limit` cycles are far."""
         near = times[times < limit]
         if not len(near):
             return cls(1.0, limit, 0.0)
@@ -59,8 +60,8 @@ class Near:
 
 
 class Controls:
-    """What one line takes in each state on this machine, and what a flushed one takes longer (`unit`), in cycles.
-    `second` says whether evictors leave it in the next level."""
+    """Times of a load of the line in each state on this machine, in cycles (`loaded`, `evicted`), and the `unit`, the
+    extra time of a flushed line over a loaded one. `second` says whether evicted lines are found in level 2."""
 
     def __init__(self, context: Context, bursts: Bursts) -> None:
         self.params, self._context, self._bursts = ControlParams(), context, bursts
@@ -70,8 +71,8 @@ class Controls:
         self._choose()
 
     def _choose(self) -> None:
-        """The fewest evictors that clearly push the line out of level 1, or twice as many where those leave less in it:
-        more would push it out of small second levels as well."""
+        """Choose the number of evictors: the least that clearly evicts the line from level 1, or twice as many if that
+        evicts it more often. Even more would evict it from a small level 2 as well."""
         found: dict[int, float] = {}
         for evictors in self.params.evictors:
             self._bursts.evictors = evictors
@@ -94,8 +95,8 @@ class Controls:
         }
 
     def _near_states(self, burst: Burst = ALONE, hint: str = "") -> list[Near]:
-        """All states but the flushed one, sampled until they differ clearly or enough has been sampled. Without a hint
-        it says anew what a miss takes longer than a hit."""
+        """Time the line in all states until the near ones differ clearly or `most_bursts` is reached, and return the
+        summaries of all states but the flushed one. Without a hint, `unit` is measured again."""
         states = STATES if hint else STATES[:3]
         samples: dict[str, list[Times]] = {state: [] for state in states}
         while True:
@@ -108,7 +109,7 @@ class Controls:
             limit = near + self.params.way * self.unit
             self.stayed = float(np.mean(joined[FLUSHED] > limit))
             self.turns = np.array([np.mean(times > limit) for times in samples[states[-1]]])
-            if hint:  # prefetches that did nothing for a while say nothing of where others land
+            if hint:  # runs whose prefetches were dropped don't show which level others fill
                 own = zip(samples[PREFETCHED], self.turns, strict=True)
                 done = [each for each, far in own if far < self.params.silent]
                 joined[PREFETCHED] = np.concatenate(done or samples[PREFETCHED])
@@ -121,8 +122,8 @@ class Controls:
                 return found
 
     def landed(self, hint: str) -> str:
-        """Where a line is that was in memory and then prefetched: l1, l2, l3 (further out than level 2), `NONE`, or
-        `UNSTEADY`. A hint that does nothing by itself is tried right behind a hit in the page (`warmed`)."""
+        """Return the level that prefetches from memory with this hint fill: l1, l2, l3 (beyond level 2), `NONE` or
+        `UNSTEADY`. If prefetches have no effect alone, they are tried right after a hit in their page (`warmed`)."""
         self._context.progress(f"where prefetches {hint} land")
         for warmed in [True] if hint in self.warmed else [False, True]:
             found = self._landed(hint, replace(ALONE, warmed=warmed))
@@ -132,13 +133,14 @@ class Controls:
         return found
 
     def _landed(self, hint: str, burst: Burst) -> str:
+        """Return the result of `landed` for one form of burst, warmed or not."""
         loaded, evicted, prefetched = self._near_states(burst, hint)
         cycles = self._context.evidence.setdefault("prefetched", dict(self._context.evidence["controls"]["cycles"]))
         cycles[hint] = round(prefetched.mean, 1)
         silent = float(np.mean(self.turns >= self.params.silent))
         if silent == 1:
             return NONE
-        # where flushed lines come without any prefetch, nothing can be said of one
+        # If many flushed lines arrive without a prefetch, its effect can't be seen.
         if self.stayed < 1 - self.params.far or silent > 1 - self.params.steady or prefetched.far > self.params.far:
             return UNSTEADY
         way = max(evicted.mean - loaded.mean, self.params.least_cycles) if self.second else self.unit
