@@ -1,7 +1,4 @@
-"""Calibrations that several scenarios need: the clock's step and overheads, and how many core cycles a tick is.
-
-All of it goes through the Machine protocol, so it holds for simulated machines and for anybody's.
-"""
+"""Calibrations for all scenarios and machines: the clock's step and overhead, reference work, and cycles per tick."""
 
 from __future__ import annotations
 
@@ -19,22 +16,22 @@ from setebench.stats.ticks.location import mean_ticks
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """What is timed to learn of the clock."""
+    """Tunables of the calibrations."""
 
-    additions: int = 1000  # chained ones in a loop: few enough for their code to stay in the first cache
-    rounds: tuple[int, int] = (4, 40)  # of that loop: the difference is exact to 0.1 % where the clock moves in steps
-    chains: int = 6  # of each, of which the fastest counts: no interrupt need fall into most of them
-    reference_rounds: tuple[int, int] = (100, 10)  # multiplications in a row, and times: more code takes room in caches
-    pairs: int = 64  # samples of a reference beside additions; a tenth of them is enough on a quiet core
-    low: float = 0.16  # quantile of them that counts, as neighbours only add to either, in some
-    whole: float = 0.12  # of a cycle count: so near to a whole number it is that; an SMT co-runner delays additions
+    additions: int = 1000  # dependent additions in a loop body; the code must fit the first instruction cache
+    rounds: tuple[int, int] = (4, 40)  # rounds of a short and a long loop; their difference is exact to 0.1 %
+    chains: int = 6  # runs of each loop; the fastest counts, as some are interrupted
+    reference_rounds: tuple[int, int] = (100, 10)  # multiplications in a loop body, and rounds; more code fills caches
+    pairs: int = 64  # samples of multiplications between additions
+    low: float = 0.16  # quantile of these samples that counts, as co-runners delay some
+    whole: float = 0.12  # relative distance up to which cycles of a multiplication are rounded to a whole number
 
 
 PARAMS = Params()
 
 
 def step_ticks(context: Context) -> float:
-    """Granularity of the clock; measured once per context."""
+    """Return the step of the clock's readings, in ticks; it is measured once per run."""
     if context.calibration.step_ticks is None:
         waits = [Probe().start().wait(1 + n * n).stop() for n in range(48)]
         ticks = run_interleaved(context.machine, waits, 40, context.rng(1), cpu=context.cpu, block=40)
@@ -45,11 +42,10 @@ def step_ticks(context: Context) -> float:
 
 
 def reference(context: Context) -> Reference:
-    """What paired probes begin and end with: multiplications, each of as many cycles as additions of one cycle show;
-    measured once per context.
-
-    An SMT co-runner takes the port that a chain needs in some cycles, which delays what takes several cycles less than
-    an addition. A machine on which multiplications take no time of their own has additions."""
+    """Return the reference work of paired probes, dependent multiplications, with its duration in core cycles, which is
+    measured once per run by comparison with dependent additions of one cycle each. Multiplications take several cycles,
+    so an SMT co-runner that occupies their port in some cycles delays them less than additions. If a multiplication
+    takes no longer than an addition, additions are the reference."""
     if context.calibration.reference is None:
         count, rounds = PARAMS.reference_rounds
         additions = Probe().repeat(3 * rounds, Probe().add(count))
@@ -65,7 +61,8 @@ def reference(context: Context) -> Reference:
 
 
 def overheads(context: Context, samples: int) -> dict[str, float]:
-    """Ticks of an empty interval, now, for every bracket of the machine; `samples` of each."""
+    """Return the mean ticks of an empty interval, from so many `samples`, for each of the machine's brackets (the
+    instruction sequences that read the clock at start and stop), by name."""
     step = step_ticks(context)
     found = {}
     for bracket in context.machine.facts.brackets:
@@ -76,7 +73,7 @@ def overheads(context: Context, samples: int) -> dict[str, float]:
 
 
 def cycles_per_tick(context: Context) -> float:
-    """Cycles per tick right now, exact on any clock, in some 100 microseconds."""
+    """Return the core's current cycles per tick, from additions in a short and a long loop, within 100 µs."""
     body, (few, many) = Probe().add(PARAMS.additions), PARAMS.rounds
     short, long = (
         float(np.min(context.machine.run(Probe().start().repeat(rounds, body).stop(), PARAMS.chains, cpu=context.cpu)))
