@@ -1,7 +1,7 @@
-"""Cyclic pointer chases over chosen lines of a pool of pages, in paired samples.
+"""Measure cycles a load of cyclic pointer chases over chosen lines, to find out whether caches and TLBs hold these.
 
-Once it has settled, a cyclic chase costs one level's latency a load as long as every set of a cache or TLB holds the
-lines and translations that it got; from the first oversubscribed set on it costs more.
+After a few rounds, each load costs the latency of one level as long as no set of that cache, or of the TLB, gets more
+lines (or translations) than it has ways; as soon as one set is oversubscribed, the mean cost rises.
 """
 
 from __future__ import annotations
@@ -26,22 +26,20 @@ LINE, NEXT, OTHERS = Base("line"), Base("next"), Base("others")
 
 @dataclass(frozen=True, kw_only=True)
 class ChaseParams:
-    """How a chase is timed."""
+    """Tunables of a timed chase."""
 
     steps: int = 512  # loads of one timed chase: the bracket's bias is 0.01 cycles a load, and few meet an interrupt
     samples: int = 24  # paired samples of a chase in a round
-    settle: int = 4  # rounds over all lines before: what a random replacement kept from before is gone then
-    run_pages: int = (
-        16  # of so many aligned pages one is used: neighbours may share a TLB entry or be neighbours in memory
-    )
+    settle: int = 4  # traversals of all lines before timing, after which even random replacement has evicted others
+    run_pages: int = 16  # one of so many aligned pages is used, as neighbouring pages may share a TLB entry
 
 
 class Pool:
-    """Pages of small size, no two of which are neighbours, that were touched in random order: so they lie in random
-    frames, and every power of two of sets is used evenly by their numbers."""
+    """Small pages, no two of them neighbours, that spread evenly over the sets of any TLB with a power of two of sets.
+    They were first touched in random order, so that they lie in random physical frames."""
 
     def __init__(self, context: Context, pages: int, params: ChaseParams | None = None) -> None:
-        """Allocate and touch the pool, with fewer pages where memory is short. `close` gives it back."""
+        """Allocate and touch `pages` pages, or fewer if memory is short; `close` frees them."""
         self.context, self.params = context, params or ChaseParams()
         machine, run = context.machine, self.params.run_pages
         most = machine.facts.memory_bytes // (2 * run * TLB_PAGE_BYTES)
@@ -54,15 +52,14 @@ class Pool:
         machine.link(self.region, self.rng.permutation(self.pages))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the pool's memory."""
         self.context.machine.release(self.region)
 
 
 def chase_cycles(context: Context, region: Region, lines: Lines, params: ChaseParams | None = None) -> float:
-    """Core cycles that a load takes of a chase round and round these lines of `region`, shape (n,), in this order, once
-    it has settled; NaN where too few samples were undisturbed. It is the difference of a chase and the one of twice the
-    steps that goes on from there: where a bracket's own data push something out of a full set, all of that is lost
-    once, in both."""
+    """Return the core cycles of a load in a settled cyclic chase over `lines` (addresses in `region`, shape (n,), in
+    this order); NaN if too few samples are undisturbed. It is the difference of two successive chases, the second with
+    twice the steps: lines that the bracket's own data evict from full sets cost the same in both, and cancel out."""
     params, warmup = params or ChaseParams(), 2
     context.machine.link(region, lines)
     context.machine.run(Probe().chase(LINE, len(lines) * params.settle), {LINE: lines[:1]}, cpu=context.cpu)
@@ -78,15 +75,16 @@ def chase_cycles(context: Context, region: Region, lines: Lines, params: ChasePa
 def translation_cycles(
     context: Context, region: Region, others: Lines, targets: Lines, params: ChaseParams | None = None
 ) -> float:
-    """Core cycles that loads of the lines `targets`, each on a page of its own, take longer behind a chase through
-    `others` than loads of other lines of the same pages right afterwards: these are as far away, but are translated."""
+    """Return the cost of a TLB miss in core cycles a load: the time of loads of `targets` (addresses, shape (n,), each
+    on its own page) after a chase through `others` (addresses that evict translations), minus the time of loads of
+    other lines of the same pages right afterwards, which come from the same level but hit the TLB."""
     params, warmup = params or ChaseParams(), 2
     again = targets ^ TLB_PAGE_BYTES // 2
     for lines in (others, targets, again):
         context.machine.link(region, lines)
     count, chase = len(targets), Probe().chase(OTHERS, len(others))
     probe = chase.paired(reference(context).work, Probe().chase(LINE, count), Probe().chase(NEXT, count))
-    # in turn: where a cache keeps some of the lines, it keeps as many of those timed first as of those timed again
+    # The two sets of lines take turns to be first, so that lines that caches keep favour neither.
     turn = np.arange(params.samples + warmup) % 2
     first = np.where(turn, targets[0], again[0])
     where = {LINE: first, NEXT: targets[0] + again[0] - first, OTHERS: others[0]}
