@@ -1,7 +1,7 @@
-"""Sequences of loads of lines that share a set of a cache: how long each of them takes.
+"""Time each load of sequences of loads of lines in one set of a cache, from which a replacement policy is inferred.
 
-Every load is timed on its own, its translation being warm. Which line of which set it loads is a placement, so one
-probe runs any number of sequences.
+Every load is timed on its own, with its translation in the TLB. The addresses are placements of one probe (drawn for
+each repetition), so one probe runs any number of sequences.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ Lines = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 MOST_LOADS = MAX_INTERVALS - 1
-"""Loads of a sequence: one more interval times a sure hit."""
+"""Most loads of a sequence, as a probe has `MAX_INTERVALS` intervals and the last one times a certain hit."""
 
 FILL_TURNS = 4
-"""Times that fillers go round before a sequence: 8 ways that replace at random then keep 1 line in 100 from before."""
+"""Traversals of filler lines before a sequence: 8 ways with random replacement then keep 1 % of other lines."""
 
 FILL, BESIDE = Base("fill"), Base("beside")
 
 
 class Sets(NamedTuple):
-    """Lines of some sets of a cache in pages of their own, shape (sets, lines): the first `loaded` of them are loaded
-    in sequences, the others fill the set before one begins. Lines `beside` push these out of the caches before, and
-    `evictors` each line that is loaded, shape (groups, lines); a first cache needs none."""
+    """Addresses of lines for sequences on some sets of a cache. `own`, shape (sets, lines), has congruent lines, each
+    in a page of its own: sequences load the first `loaded` of a row, the others fill the set before. `beside`, shape
+    (lines,), evicts the fillers from nearer caches; `evictors`, shape (groups, lines), evict each loaded line from
+    nearer caches, one group after each load in turn. Both are empty for the first cache."""
 
     own: Lines
     loaded: int
@@ -42,8 +43,9 @@ class Sets(NamedTuple):
 
 
 def _probe(sets: Sets, loads: int) -> Probe:
-    """Empty a set and fill it, then load lines one by one, each behind a flush in its page, which brings the
-    translation back and trains no prefetcher; a group of evictors follows each of them."""
+    """Return the probe of a sequence of `loads` timed loads: flush the set's lines and fill the set with others, then
+    time the loads one by one, then a certain hit. Before each load, a flush of another line of its page loads the
+    translation without training a prefetcher; after it, a group of evictors is chased."""
     probe, evictors, lines = Probe(), sets.evictors, sets.own.shape[1]
     for line in range(lines):
         probe = probe.flush(Base(f"line_{line}"))
@@ -60,8 +62,8 @@ def _probe(sets: Sets, loads: int) -> Probe:
 
 
 def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) -> Numbers:
-    """Cycles of each load of `sequences` (numbers of lines, shape (n, loads)) above a hit in the first cache, and at
-    last of such a hit, shape (n, loads + 1). Which lines of which set a sequence loads is drawn anew for each."""
+    """Return the cycles of each load of `sequences` (line numbers, shape (n, loads)) and of a hit in the first cache,
+    minus those of the hit: shape (n, loads + 1). The set and the lines behind numbers are random for each sequence."""
     machine, rng, (count, loads) = context.machine, context.fresh_rng(), sequences.shape
     for chased in (*sets.own[:, sets.loaded :], sets.beside, *sets.evictors):
         machine.link(region, chased)
@@ -79,8 +81,8 @@ def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) 
 
 
 def missed(context: Context, cycles: Numbers, level: int) -> Numbers:
-    """How much loads of so many cycles above a hit in the first cache missed a cache, counted from 0: 0 a hit, 1 a
-    miss, less certain the coarser the clock."""
+    """Return a miss score of loads in the cache of index `level` (0 is the first), shape as `cycles`: 0 for a hit, 1
+    for a miss. `cycles` are their times minus that of a hit in the first cache; coarse clocks add noise to scores."""
     near, *further = list(context.calibration.level_cycles.values())
     own, behind = (near, *further)[level : level + 2]
     blur = step_ticks(context) * cycles_per_tick(context) / (behind - own)
