@@ -1,4 +1,4 @@
-"""Eviction sets: lines that share a set of a cache with a victim, found by timing.
+"""Find eviction sets by timing: minimal sets of lines that are congruent with a victim (lie in its cache set).
 
 A line is evicted by as many others of its set as that has ways. So of lines that evict it, split into more groups than
 the cache has ways, one group can be left out, and so on until few are left (group testing: Vila, Köpf and Morales, S&P
@@ -31,7 +31,7 @@ VICTIM, SPARE, CHASED = Base("victim"), Base("spare"), Base("ring")
 
 @dataclass(frozen=True, kw_only=True)
 class EvictionParams:
-    """How an eviction set is searched and checked."""
+    """Tunables of the search for an eviction set and of its checks."""
 
     turns: tuple[int, ...] = (2, 8, 32)  # times round the others: 16 ways that replace at random need 32; few are quick
     most_loads: int = 16_000_000  # of a search, then another victim is tried: one that goes astray seldom comes back
@@ -61,9 +61,9 @@ PARAMS = EvictionParams()
 
 @dataclass(frozen=True)
 class CacheSet:
-    """A minimal eviction set: `own[0]` is the victim, the next `ways` lines evict it in so many `turns` round them, and
-    none of them can be left out; the remaining `own` are congruent too. `others` share the victim's sets of nearer
-    caches, but not this cache's."""
+    """A minimal eviction set. `own` has addresses of congruent lines: first the victim, then the `ways` lines that
+    evict it in so many `turns` (traversals), none of which can be left out, then further ones. `others` are addresses
+    of lines that share the victim's set in nearer caches, but not in this cache."""
 
     ways: int
     own: Lines
@@ -72,14 +72,15 @@ class CacheSet:
 
     @property
     def evictors(self) -> Lines:
-        """What evicts the victim, and fills no other set."""
+        """Addresses of the lines whose chase evicts the victim: the eviction set and `others`."""
         return np.append(self.own[1 : self.ways + 1], self.others)
 
 
 @cache
 def _probe(steps: int) -> Probe:
-    """Load a victim that no cache has, go round others, then time it, and once more. What an interval writes is warmed
-    by one that nobody reads; a flush in the victim's page brings its translation back and trains no prefetcher."""
+    """Return the probe of a test: flush and load the victim, chase `steps` loads through the tested lines, time a load
+    of the victim (interval 1) and a second one, which hits (interval 2). Interval 0 only warms the timing code. Flushes
+    in the victim's page bring its translation back without training prefetchers."""
     probe = Probe().flush(VICTIM).fence().load(VICTIM).fence().chase(CHASED, steps).fence().start(0).add(1).stop(0)
     for interval in (1, 2):
         probe = probe.flush(SPARE).fence().start(interval).load(VICTIM).stop(interval)
@@ -87,26 +88,27 @@ def _probe(steps: int) -> Probe:
 
 
 class Evictions:
-    """Tests whether lines evict victims from the second cache, and finds sets of it."""
+    """Tests whether lines evict a victim from the second-level cache, and finds eviction sets of that cache."""
 
     def __init__(self, context: Context, pool: Pool, params: EvictionParams = PARAMS) -> None:
-        """`context.calibration.levels` says about what hits and misses cost."""
+        """Derive the times of hits and misses from the levels in `context.calibration`."""
         self.context, self.pool, self.params = context, pool, params
         cycles, pace = list(context.calibration.level_cycles.values()), cycles_per_tick(context)
         hit, far = cycles[1], min((cycles[1] + cycles[2]) / 2, params.far * cycles[1])
         self._near, self._gap = (hit - cycles[0]) / pace, 2 * (far - hit) / pace
         behind = sum(cycles[2:4]) / 2 if len(cycles) > 3 else np.inf
-        self._beyond = (behind - hit) / pace / self._gap  # a miss of the next level as well
-        self._blur = step_ticks(context) / self._gap / 2**0.5  # half a step each, of two readings
+        self._beyond = (behind - hit) / pace / self._gap  # score of a load that misses the third level, too
+        self._blur = step_ticks(context) / self._gap / 2**0.5  # error of a score: half a step of each of two readings
         self._most = int(min(params.most_blurred, max(params.most_samples, (4 * params.sigmas * self._blur) ** 2)))
         self.turns, self._loads, self._stop = params.turns[0], 0, 0.0
 
     def missed(self, victims: Lines, chased: Lines) -> Numbers:
-        """How much each load of these victims missed behind a chase through these lines, shape (victims,): 0 a hit, 1 a
-        miss, less certain the coarser the clock."""
-        return np.asarray(np.clip(self._late(victims, chased), -1.0 - 2 * self._blur, 1.0 + 2 * self._blur))
+        """Return a miss score, shape (victims,), of loads of `victims` (addresses) after a chase through the addresses
+        `chased`: about 0 for a hit and 1 for a miss, with more noise on coarser clocks."""
+        return np.asarray(np.clip(self._scores(victims, chased), -1.0 - 2 * self._blur, 1.0 + 2 * self._blur))
 
-    def _late(self, victims: Lines, chased: Lines) -> Numbers:
+    def _scores(self, victims: Lines, chased: Lines) -> Numbers:
+        """Return the score of `missed` without its limits: loads from memory score more than 1."""
         machine, cpu, warmup = self.context.machine, self.context.cpu, self.params.warmup
         machine.link(self.pool.region, chased)
         turns = min(self.turns, max(2, self.params.most_steps // len(chased)))
@@ -128,11 +130,11 @@ class Evictions:
         return float(found.mean()) if len(found) else 0.0
 
     def evicts(self, victim: int, *chased: Lines) -> bool:
-        """Whether these lines evict a victim more often than not."""
+        """Return whether a chase through the lines `chased` evicts the victim in more than half of the repetitions."""
         return self.fraction(victim, *chased) > 0.5
 
     def congruent(self, lines: Lines, chased: Lines) -> NDArray[np.bool_]:
-        """Which of these lines a chase evicts, shape (lines,): all are tested a few times, likely ones many times."""
+        """Return a mask, shape (lines,), of `lines` that a chase through `chased` evicts; likely ones are retested."""
         if not len(lines):
             return np.zeros(0, dtype=np.bool_)
         few = max(self.params.samples, int((4 * self._blur) ** 2))
@@ -144,7 +146,7 @@ class Evictions:
         return found
 
     def resident(self, lines: Lines, wanted: int) -> Lines:
-        """So many of these lines that the cache holds all of them at once, or as many as there are."""
+        """Return up to `wanted` of these `lines`, chosen so that the cache can hold all of them at once."""
         held = lines[:1]
         for line in lines[1:]:
             if len(held) == wanted:
@@ -154,8 +156,8 @@ class Evictions:
         return held
 
     def find(self, victim: int, candidates: Lines) -> CacheSet | None:
-        """A minimal set for a victim of candidates that share its sets of nearer caches, in random order; None where
-        they don't evict it, or where tests go on contradicting each other."""
+        """Return a minimal eviction set for a victim, from candidates (addresses in random order) that share its sets
+        in nearer caches; None if these don't evict the victim, or if tests keep contradicting each other."""
         affordable = self.params.most_seconds * self.context.machine.facts.lines_per_second
         self._stop = min(self._loads + self.params.most_loads, affordable)
         self.turns, lines = self.params.turns[0], candidates[:0]
@@ -172,7 +174,7 @@ class Evictions:
         return None
 
     def whole(self, found: CacheSet, lines: Lines) -> CacheSet:
-        """Test further lines against a set: those that it evicts are added to its `own`, all others to its `others`."""
+        """Return the set with further `lines` added: those that it evicts to its `own`, all others to its `others`."""
         self.turns = found.turns
         same = self.congruent(lines, found.evictors)
         own, others = np.append(found.own, lines[same]), np.append(found.others, lines[~same])
@@ -227,15 +229,15 @@ class Evictions:
             self.turns = turns
             few, rest = np.split(self.pool.rng.permutation(shown), [count])
             evicted = self.fraction(victim, lines, few, limit=always) > always
-            if evicted and not self._from_here(victim, np.append(lines, few)):
+            if evicted and not self._evicts_here_only(victim, np.append(lines, few)):
                 return None
             if evicted and len(rest) and not self.congruent(rest, np.append(lines, few)).any():
                 return CacheSet(len(lines), np.append(victim, lines), few, self.turns)
         return None
 
-    def _from_here(self, victim: int, chased: Lines) -> bool:
-        """Whether a chase evicts a victim in this order, too, and loads of it hit the next level: else that takes its
-        lines along."""
-        late = self._late(np.full(self.params.most_samples, victim), chased)
+    def _evicts_here_only(self, victim: int, chased: Lines) -> bool:
+        """Return whether a chase in this order evicts the victim from this cache only: a load of it then hits the next
+        level. Otherwise the chase evicts from the next level, too, which may be inclusive."""
+        late = self._scores(np.full(self.params.most_samples, victim), chased)
         evicted = float(np.minimum(late, 1.0).mean()) > 0.5
         return evicted and float(np.mean(late > self._beyond)) < self.params.always
