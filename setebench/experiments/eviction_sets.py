@@ -181,10 +181,10 @@ class Evictions:
         return replace(found, own=own, others=others)
 
     def _reduced(self, victim: int, candidates: Lines, found: Lines) -> Lines:
-        """Few lines that evict the victim, `found` before or of the candidates. A test that a co-runner disturbs takes
-        away lines that were needed: then others come back."""
+        """Return few lines that together evict the victim, from those `found` before and the candidates. Where tests
+        that a co-runner disturbed removed lines that were needed, other candidates are added again."""
         rest, count = self.pool.rng.permutation(np.setdiff1d(candidates, found)), self.params.first
-        # lines that are a few too few push a victim out of a set that replaces at random half of the time
+        # in a set that replaces at random, a few lines less than it has ways evict the victim half of the time
         limit = 0.5 if self.turns == self.params.turns[0] else self.params.always
         while self.fraction(victim, found, rest[:count], limit=limit) < limit:
             if count >= len(rest):
@@ -209,15 +209,15 @@ class Evictions:
         return lines[: self.params.most_ways]
 
     def _minimal(self, victim: int, lines: Lines, candidates: Lines) -> CacheSet | None:
-        """What is left where no line can be left out, beside others that were shown to lie in other sets: however often
-        all of them go round."""
+        """Return the minimal set that is left once every line that isn't needed was removed, tested beside lines that were
+        shown to lie in other sets; None where it doesn't evict the victim, or evicts others too."""
         self.turns = self.params.turns[-1]
         if not self.evicts(victim, lines):
             return None
         further = self.pool.rng.permutation(np.setdiff1d(candidates, lines))[: 2 * self.params.shown]
         shown, always = further[~self.congruent(further, lines)][: self.params.shown], self.params.always
-        # a little less than with all of them: a co-runner keeps that below 1, and one too few of a set that replaces at
-        # random is more than half of it
+        # relative to the whole set, which a co-runner keeps below 1; one line too few of a set that replaces at random
+        # still evicts the victim in more than half of the repetitions
         limit = always * min(self.fraction(victim, lines, shown), 1.0)
         for line in np.tile(lines, 2):  # twice, as what disturbs a test leaves a line in
             fewer = lines[lines != line]
