@@ -1,7 +1,7 @@
-"""The levels of the memory hierarchy, found once per run from several rounds of the size sweep.
+"""Find the levels of the memory hierarchy from several rounds of the size sweep, once per run.
 
-How many there are, what a load from each takes and how much it holds, with intervals. What the operating system says
-of caches is never read.
+The result is the number of levels and the latency and capacity of each, with intervals. What the operating system
+reports about caches is never read.
 """
 
 from __future__ import annotations
@@ -33,30 +33,29 @@ Numbers = NDArray[np.float64]
 
 
 class FindParams(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the sweeps counts, and where."""
+    """Tunables of the inference of levels. A size is one working set; shares are fractions of its loads."""
 
-    least_memory: int = 8 << 20  # bytes without which nothing is measured
-    lone: tuple[int, int] = (1, 4)  # numbers of sizes that any first cache holds: they show what a bracket adds
-    disturbed: float = 1.1  # a round whose chain takes so many times the fastest of its size is left out of the mixture
-    disturbed_cycles: float = 0.5  # and so many cycles more, where loads take a few
-    most: int = 2000  # chains of a size and length that enter it; more say little and take long
-    pure: float = 0.9  # part of a size that a level must serve for long chains to state its latency
-    purest: float = 0.02  # part by which it may serve less of one size than of another, and both count
-    rises: float = 1.04  # ratio of costs from one size to the next where the next level begins to serve some
-    leaks: float = 0.04  # part by which smaller sizes of a level may cost less, and still count
-    ends: float = 0.5  # part of a working set served further out where a cache ends: furthest from what conflicts lose
-    agree: float = 0.03  # part by which long chains may differ from the mixture of short ones, and still count
-    most_blur: float = 0.1  # and longer by a bracket's jitter, which hides more, but by no more than this part
-    least_spread: float = 0.025  # least half interval of what only single loads show, relative
-    paces: tuple[float, float] = (0.05, 0.95)  # of all sets in all rounds, between which the clock is said to have been
-    bias_cycles: float = 3.0  # of a bracket over a chain: its fences overlap with the last load, differently by core
+    least_memory: int = 8 << 20  # least bytes of memory for a sweep
+    lone: tuple[int, int] = (1, 4)  # numbers of the smallest sizes, which show a bracket's overhead in any L1
+    disturbed: float = 1.1  # rounds whose chain takes more than so many times the fastest one are not used for a size
+    disturbed_cycles: float = 0.5  # cycles added to that limit, for sizes whose loads take a few cycles
+    most: int = 2000  # most chains of a size and length that the mixture is fitted to; more take long and add little
+    pure: float = 0.9  # least share of a level at sizes whose long chains give its latency
+    purest: float = 0.02  # such a size's share may be less than the level's largest share by so much
+    rises: float = 1.04  # ratio of costs from one size to the next that shows the next level's first loads
+    leaks: float = 0.04  # relative amount by which a smaller size may cost less and still count
+    ends: float = 0.5  # share served by further levels at a cache's capacity; conflict misses matter least there
+    agree: float = 0.03  # largest relative difference between long chains and the mixture of short chains
+    most_blur: float = 0.1  # the limit is raised by a bracket's jitter, by at most so much of the latency
+    least_spread: float = 0.025  # least relative half width of a latency that only single loads show
+    paces: tuple[float, float] = (0.05, 0.95)  # quantiles of the cycles per tick of all samples: the clock's range
+    bias_cycles: float = 3.0  # bias of a bracket over a chain: its fences overlap with the last load
 
 
 def working_memory(context: Context) -> Region:
-    """Memory for the largest working set, in the smallest pages: those every machine has.
-
-    Where so much is not to be had, half of it, and so on; the sweep then ends earlier, which a progress message says.
-    Raises `UnsupportedError` where there is hardly any, or not so much in pages of the size that an option names."""
+    """Allocate memory for the largest working set, in the smallest pages, which every machine has. If that fails, half
+    as much is tried, and so on; the sweep then ends at a smaller size, as a progress message says. Raises
+    `UnsupportedError` if less than `least_memory` would be left, or if the user's option names a page size."""
     facts, params = context.machine.facts, FindParams()
     wanted = min(span_bytes(SizeSweepParams().largest, context.line_size), facts.memory_bytes // 2)
     while True:
@@ -70,7 +69,7 @@ def working_memory(context: Context) -> Region:
 
 
 def find_levels(context: Context) -> Levels:
-    """The levels, nearest first; those that a scenario of the run found before, if one did."""
+    """Return the levels of the hierarchy, measured at the first call of a run and kept in `context.calibration`."""
     found = context.calibration.levels
     if found is None:
         region = working_memory(context)
@@ -85,7 +84,7 @@ def find_levels(context: Context) -> Levels:
 
 
 def swept(context: Context, region: Region) -> list[list[Sized]]:
-    """All rounds of the sweep: flushed lines, then working sets of growing size, in each."""
+    """Run the size sweep in `region`; return each round's samples: flushed lines first, then working sets by size."""
     params = SizeSweepParams()
     sizes = params.sizes(region.size * params.largest / span_bytes(params.largest, region.line_size), region.line_size)
     begin, found = time.monotonic(), []
@@ -97,7 +96,7 @@ def swept(context: Context, region: Region) -> list[list[Sized]]:
 
 
 def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Levels:
-    """The levels that rounds of sweeps show. Raises `SetebenchError` where there is none."""
+    """Return the levels that the rounds of a size sweep (`swept`) show. Raises `SetebenchError` if there are none."""
     table, params = _Table(found, FindParams()), LevelsParams()
     explained = mixtures.mixture(table.sources, table.likely(params), table.clock, params)
     if len(explained.cycles) < 2:
@@ -128,8 +127,8 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
 
 
 class _Table:
-    """The sweeps as arrays: ascending `sizes` in bytes (n,); of long chains the `cycles` of a load and the `paces` of
-    their references, cycles per tick, shape (rounds, n). `sources` are short chains by size, flushed lines last."""
+    """The rounds of a sweep as arrays: `sizes` in bytes, ascending, shape (n,); core `cycles` a load of long chains and
+    the clock's `paces` (cycles per tick), shapes (rounds, n). `sources`: short chains by size, then flushed ones."""
 
     def __init__(self, found: Sequence[Sequence[Sized]], params: FindParams) -> None:
         self.params = params
@@ -147,8 +146,8 @@ class _Table:
         self.first_cycles = float(np.nanmin(np.nanmedian(self.cycles[:, few], axis=0)))
         lone = [each for sets in self._by_size[params.lone[0] : params.lone[1]] for each in sets]
         step = lone[0].samples.step_ticks * float(np.nanmedian([cycles_per_tick(each.samples) for each in lone]))
-        # what a bracket adds depends on how much of a chain its fences overlap with: the first level shows it
-        pools = {length: _usual(_pooled(lone, number), step) for number, length in enumerate(SHORT)}
+        # A bracket's overhead depends on the chain's length, as fences overlap with loads; chains in level 1 show it.
+        pools = {length: _without_stalls(_pooled(lone, number), step) for number, length in enumerate(SHORT)}
         self._added = {length: float(own.mean()) - length * self.first_cycles for length, own in pools.items()}
         threes = pools[max(SHORT)]
         jitter2 = float(threes.var()) - quantised_variance(float(threes.mean()), step)
@@ -156,23 +155,25 @@ class _Table:
         self.clock = Clock(step, max(jitter2, 1.0), self._late(step))
 
     def _chains(self, sets: Sequence[Sized]) -> Chains:
-        """Short chains of a size, of the rounds that were as quiet as the quietest."""
+        """Return the times of one size's short chains, in cycles without overhead, by length of chains. `sets` are the
+        samples of that size in each round; disturbed rounds are left out."""
         cost, params = np.array([per_load(each) for each in sets]), self.params
         quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
         used = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
         return {each: _pooled(used, number)[: params.most] - self._added[each] for number, each in enumerate(SHORT)}
 
     def _late(self, step: float) -> float:
-        """Cycles that single loads which miss the first level take longer than loads of long chains: the second level's
-        plateau shows it. Beside a co-runner the first miss behind a fence waits for what came before."""
+        """Return the extra cycles of a lone load that misses level 1 over a load within a long chain, from sizes on the
+        plateau of level 2. With a co-runner, the first miss after a fence waits for earlier operations."""
         for flat in self._flats:
             if flat.cycles > LevelsParams().near * self.first_cycles:
                 singles = np.concatenate([self.sources[at][1] for at in range(flat.first, flat.last + 1)])
-                return max(float(_usual(singles, step).mean()) - flat.cycles, 0.0)
+                return max(float(_without_stalls(singles, step).mean()) - flat.cycles, 0.0)
         return 0.0
 
     def likely(self, params: LevelsParams) -> list[float]:
-        """Latencies that long chains show: the first level's, plateaus, and flushed lines."""
+        """Return likely latencies of levels in cycles, ascending, with which the fit of the mixture begins: that of
+        level 1, the plateaus of long chains, and that of flushed lines."""
         flushed = float(np.nanquantile([per_load(each) for each in self._by_size[0]], LATENCY))
         found = [self.first_cycles]
         for each in [*(flat.cycles for flat in self._flats), flushed]:
@@ -181,9 +182,9 @@ class _Table:
         return found
 
     def latency(self, name: str, level: Level) -> Interval:
-        """Cycles of a load from a level: by the long chains of sizes that it serves nearly alone, where these agree
-        with what the mixture says of short ones (prefetched lines or conflicts change both, but not alike), else as
-        the mixture has it, within what rounds differ by."""
+        """Return the latency of a load from the level `name`, in cycles. It comes from long chains at sizes that this
+        level serves nearly alone, if they agree with the mixture fitted to short chains (prefetching and conflict
+        misses change both, but differently); else from the mixture, with an interval from the spread over rounds."""
         params, own = self.params, self.first_cycles if name == "l1" else level.cycles
         blur = min(self.clock.jitter2**0.5, params.most_blur * own)
         within = (1 - params.agree) * level.low, (1 + params.agree) * level.high + blur
@@ -193,19 +194,19 @@ class _Table:
                 pure[flat.first : flat.last + 1] = True
         if pure.any():
             most = self._loads[pure].max()
-            longest = pure & (self._loads == most)  # a lone window's chase, where the level holds one
+            longest = pure & (self._loads == most)  # sizes of a single window have the longest chains
             dearest = self._dearest(longest)
             found = low_of_samples(self.cycles[:, dearest], params.bias_cycles / most)
             if name == "l1" or within[0] <= found.value <= within[1]:
-                limit = min(self._limit(int(dearest[-1]), pure), within[1])
+                limit = min(self._extrapolated(int(dearest[-1]), pure), within[1])
                 return found if limit <= found.high else Interval(limit, found.low, limit + found.high - found.value)
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
         return Interval(own, min(own * low, level.low), max(own * high, level.high))
 
     def _dearest(self, pure: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Of sizes that a level serves those that cost most, before cost rises to what the next one takes: in smaller
-        ones prefetched lines were still in the level before."""
+        """Return the indices of those sizes in the mask `pure` (sizes that one level serves), shape (n,), that cost
+        most before cost rises towards the next level. In smaller sizes, prefetched lines come from the level before."""
         sizes = np.flatnonzero(pure)
         low = np.nanquantile(self.cycles[:, sizes], LATENCY, axis=0)
         low = np.minimum.accumulate(low[::-1])[::-1]
@@ -213,9 +214,9 @@ class _Table:
         stop = int(rises[0]) + 1 if len(rises) else len(low)
         return np.asarray(sizes[:stop][low[:stop] >= (1 - self.params.leaks) * low[stop - 1]])
 
-    def _limit(self, last: int, pure: NDArray[np.bool_]) -> float:
-        """Cycles of a load of larger and larger sets, if the part that nearer levels serve goes on shrinking as sizes
-        grow; 0 where it doesn't shrink from one size to the `last`: nearer levels then serve none."""
+    def _extrapolated(self, last: int, pure: NDArray[np.bool_]) -> float:
+        """Return the cost of a load in cycles, extrapolated from size number `last` to sets of which nearer levels
+        serve nothing (their share is taken as inversely proportional to size); 0 if cost doesn't rise up to `last`."""
         if not last or not pure[last - 1]:
             return 0.0
         around = slice(last - 1, last + 1)
@@ -223,8 +224,8 @@ class _Table:
         return float((larger * more - size * cost) / (larger - size)) if cost < (1 - self.params.leaks) * more else 0.0
 
     def _spread(self, level: Level) -> Interval:
-        """What single loads that took about as long as this level and no other, of the sizes that it serves often, took
-        in the rounds, relative to the median of the rounds' means."""
+        """Return the variation of a level's latency over rounds, as an interval around 1: the mean of each round's
+        single loads with a latency close to this level, over the median of these means."""
         often, means = (np.flatnonzero(level.weights >= 0.5 * level.weights.max()) + 1).tolist(), list[float]()
         for row in self._rounds:
             loads = _pooled([row[size] for size in often if size < len(row)], 0) - self._added[1]
@@ -233,21 +234,21 @@ class _Table:
         return quantile_of_rounds(np.array(means) / np.median(means), MIDDLE) if means else Interval(1.0, 1.0, 1.0)
 
     def single(self, level: Level | None) -> Interval:
-        """Cycles of single loads of the size that a level serves most of, of flushed lines where it is None."""
+        """Return the cycles of single loads at the size that a level serves most of (None: of flushed lines)."""
         return quantile_of_rounds([located(each.samples, 0) - self._added[1] for each in self._best(level)], LATENCY)
 
     def ticks_per_cycle(self, level: Level) -> float:
-        """Of the samples of the size that a level serves most of."""
+        """Return ticks of the counter per core cycle, from samples of the size that a level serves most of."""
         last = len(SHORT)
         paces = [ticks(each.samples, last) / located(each.samples, last) for each in self._best(level)]
         return quantile_of_rounds(paces, MIDDLE).value
 
     def _best(self, level: Level | None) -> list[Sized]:
+        """Return each round's samples of the size that a level serves most of (None: of flushed lines)."""
         return self._by_size[0 if level is None else int(level.weights.argmax()) + 1]
 
     def end(self, level: Level) -> Interval | None:
-        """Bytes at which a level ends, between two sizes on their logarithmic scale; None of one that was not
-        outgrown."""
+        """Return a level's capacity in bytes, interpolated between two sizes; None if no working set outgrew it."""
         beyond = 1.0 - level.weights - level.nearer
         after = np.flatnonzero((beyond > self.params.ends) & (self.sizes > self.sizes[int(level.weights.argmax())]))
         if not len(after):
@@ -258,9 +259,10 @@ class _Table:
 
 
 def _pooled(sets: Sequence[Sized], question: int) -> Numbers:
+    """Return the core cycles of a question in all samples of all `sets`, shape (samples,)."""
     return np.concatenate([cycles(each.samples, question) for each in sets] or [np.zeros(0)])
 
 
-def _usual(values: Numbers, step: float) -> Numbers:
-    """Those that no stall hit."""
+def _without_stalls(values: Numbers, step: float) -> Numbers:
+    """Return the values, in cycles, that no stall hit: those near the median, in units of the clock's `step`."""
     return np.asarray(values[values <= np.median(values) + 6 * max(step, 2.0)])
