@@ -1,1 +1,1 @@
-"""Lines that are laid out, brought to a level, and timed there."""
+"""Layout of working sets: which lines of which pages a traversal loads, and in which order."""
