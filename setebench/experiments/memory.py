@@ -1,4 +1,4 @@
-"""Latency of memory: chases over lines that were just flushed, each in a page of its own."""
+"""Measure the latency of memory: pointer chases over lines that were just flushed, each in a page of its own."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from setebench.stats.pairs import ticks
 
 
 class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
-    """How flushed lines are chased."""
+    """Tunables of the chases of flushed lines."""
 
-    lines: int = 8  # of one chase, a page each: within any first TLB, and too few for a prefetcher of pages
+    lines: int = 8  # lines of one chase, each in its own page: few enough for any first TLB, and to train no prefetcher
     samples: int = 48  # chases of a round
-    settle: int = 2000  # cycles behind the flushes: written-back lines are on their way that long
+    settle: int = 2000  # cycles of waiting after the flushes, until written-back lines have reached memory
 
 
 LINES, WARMERS = Base("lines"), Base("warmers")
 
 
 class Scattered(NamedTuple):
-    """Lines that are chased in this order, a page each, other lines of the same pages (`warmers`), and where both lie
-    in each sample."""
+    """Operands of a chase over `lines` in this order, each in its own page, of `warmers` (other lines of the same
+    pages, loaded before to fill the TLB), and their base addresses in each sample (`places`, shapes (samples,))."""
 
     lines: tuple[Operand, ...]
     warmers: tuple[Operand, ...]
@@ -38,18 +38,18 @@ class Scattered(NamedTuple):
 
     @property
     def chase(self) -> Probe:
-        """Dependent loads of all lines."""
+        """The probe that loads all lines one after the other, each load dependent on the one before."""
         return Probe().chase(self.lines[0], len(self.lines))
 
     def flushed(self, settle_cycles: int) -> Probe:
-        """Flushes of all lines, and a wait until these are done."""
+        """Return the probe that flushes all lines and waits for so many cycles, until the flushes are done."""
         probe = Probe()
         for line in self.lines:
             probe = probe.flush(line)
         return probe.fence().wait(settle_cycles)
 
     def translated(self) -> Probe:
-        """Loads of all warmers, so that the TLB holds the pages of the lines that are chased next."""
+        """Return the probe that loads all warmers, so that the TLB holds the translations of the chased lines."""
         probe = Probe()
         for warmer in self.warmers:
             probe = probe.load(warmer)
@@ -57,15 +57,15 @@ class Scattered(NamedTuple):
 
 
 def flushed(where: Base, size: int, line_size: int) -> Probe:
-    """Every line of so many bytes taken out of all caches, and time for that to end."""
+    """Return the probe that flushes all lines of `size` bytes from base `where` on, and waits until that is done."""
     away = Probe().repeat(size // line_size, Probe().flush(where), advance=line_size)
     return away.fence().wait(MemoryParams().settle)
 
 
 def scattered(context: Context, region: Region, count: int, samples: int) -> Scattered:
-    """So many linked lines of `region`, other ones at every call. Their pages lie apart, as what is close may share an
-    open row of memory; from sample to sample lines and warmers move on their own, each within half a page, or a region
-    prefetcher would learn from some samples which line follows a warmer."""
+    """Return `count` lines drawn at random from `region`, each linked to the next, and their addresses in so many
+    `samples`. Their pages lie apart, as neighbouring ones may share an open DRAM row. In each sample lines and warmers
+    move independently, each within its half of the page, so that no prefetcher learns which line follows a warmer."""
     rng = context.fresh_rng()
     spacing = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // count), 1)
     quarter = TLB_PAGE_BYTES // region.line_size // 4
@@ -81,11 +81,12 @@ def scattered(context: Context, region: Region, count: int, samples: int) -> Sca
 
 
 def _operands(base: Base, offsets: NDArray[np.int64]) -> tuple[Operand, ...]:
+    """Return the operands `base` + offset for offsets in bytes, shape (n,)."""
     return tuple(base + offset for offset in offsets.tolist())
 
 
 def memory_ns(context: Context, region: Region) -> float:
-    """Nanoseconds of a load in one round of chases."""
+    """Return the latency of memory in nanoseconds, from one round of chases over flushed lines of `region`."""
     params = MemoryParams()
     chased = scattered(context, region, params.lines, params.samples)
     probe = (chased.flushed(params.settle) + chased.translated()).paired(reference(context).work, chased.chase)
