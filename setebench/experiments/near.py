@@ -1,9 +1,9 @@
-"""Latency of near caches by dense chases: a cyclic random order over few pages, so short that others on the
-core have little time to push lines out between two uses of one.
+"""Measure the latency of small caches (L1, L2) exactly, by dense pointer chases: cyclic, in random order, over few
+pages.
 
-A traversal by windows (`size_sweep`) is not fooled by prefetchers or TLBs, but comes to a line once in 100 microseconds
-or more. Beside an SMT co-runner most of its lines are lost by then, and a level of 14 cycles takes 14 to 40. So the
-sweep says where levels are and what they take at most and at least, and these chases what exactly.
+The size sweep (`size_sweep`) avoids prefetching and TLB misses, but uses each line only once in 100 microseconds or
+more. An SMT co-runner evicts most lines in between, so a level of 14 cycles appears to take 14 to 40. A dense chase
+uses each line again much sooner. So the sweep gives the levels and bounds of latencies, and dense chases the latencies.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ LINE = Base("line")
 
 @dataclass(frozen=True, kw_only=True)
 class NearParams:
-    """Which lines are chased, and how often."""
+    """Tunables of the dense chases. A pass is a chase of one level's working set with `samples` samples."""
 
-    lines_apart: int = 4  # of a page every fourth one is used: next lines that a prefetcher brings are not due
-    first: float = 0.0625  # of the first level's end: its own working set
-    outgrows: float = 0.75  # times the end of the level before: in a quarter of its sets, so it has few of the lines
-    inside: float = 0.2  # of the level's own end, at most: others take room
-    most_pages: int = 56  # of a set: more outgrow a first TLB, whose misses would count
-    steps: int = 256  # loads of a sample, as few as the bracket's bias allows: longer ones are disturbed more often
-    samples: int = 96  # of a pass
-    passes: tuple[int, int] = (6, 4)  # times, and passes at each: some are quiet
-    apart_seconds: float = 0.08  # from one time to the next: a co-runner's slices are as long
-    settle: int = 3  # rounds of the whole set before
-    bias_cycles: float = 3.0  # of a bracket over a sample's loads
-    alone: float = 1.02  # times what the sweep says of the first level: passes beside one of it that took so much count
-    above: float = 1.15  # times what the sweep takes at most: some lines of its windows are prefetched, dense ones not
+    lines_apart: int = 4  # only every fourth line of a page is used, so that next-line prefetches don't help
+    first: float = 0.0625  # size of level 1's working set over level 1's capacity
+    outgrows: float = 0.75  # the same for other levels, over the capacity before them, of whose sets it uses 1/4
+    inside: float = 0.2  # largest size of a working set over the level's own capacity, as co-runners take room
+    most_pages: int = 56  # most pages of a working set: more may outgrow a first TLB
+    steps: int = 256  # loads of a sample, as few as the bracket's bias allows: longer samples are disturbed more often
+    samples: int = 96  # paired samples of a pass
+    passes: tuple[int, int] = (6, 4)  # rounds, and passes of each level in a round, some of which are undisturbed
+    apart_seconds: float = 0.08  # wait between two rounds, about the length of a co-runner's time slice
+    settle: int = 3  # traversals of the working set before a pass
+    bias_cycles: float = 3.0  # systematic error of a sample in cycles, from the bracket
+    alone: float = 1.02  # passes count if level 1 took at most so many times the sweep's latency at the same time
+    above: float = 1.15  # most ratio to the upper end of the sweep's interval, as prefetches shorten only the sweep's
 
 
 def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
-    """The levels with the latency of those caches that few pages outgrow from dense chases, where these agree with the
-    sweep and say more."""
+    """Return `levels` with the latencies of small caches taken from dense chases in `region`, where these agree with
+    the size sweep and have narrower intervals."""
     params, before, wanted = NearParams(), 0.0, {}
     for name in levels.caches:
         end = levels.ends_bytes.get(name, 0.0)
@@ -65,16 +65,16 @@ def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
             found[name].append(chased(context, region, size))
     context.evidence["dense_cycles"] = {name: np.round(cycles, 3).tolist() for name, cycles in found.items()}
     first = levels.caches[0]
-    # a co-runner may stay all the time: then passes over the first level take longer than the sweep saw, and none count
+    # If a co-runner is there all the time, all passes over level 1 take longer than in the sweep, and none count.
     quiet = np.array(found.get(first, ())) <= params.alone * levels.latency[first].value
     for name, cycles in found.items() if quiet.any() else ():
-        levels = _with(levels, name, np.array(cycles)[quiet])
+        levels = _with_latency(levels, name, np.array(cycles)[quiet])
     return levels
 
 
 def chased(context: Context, region: Region, size_bytes: float) -> float:
-    """Core cycles of a load in a cyclic random order over about so many bytes of lines, in neighbouring pages; NaN of
-    too few undisturbed samples."""
+    """Return the core cycles of a load in a cyclic pointer chase, in random order, over about `size_bytes` bytes of
+    lines in neighbouring pages; NaN if too few samples are undisturbed."""
     params, line = NearParams(), region.line_size
     each = TLB_PAGE_BYTES // (params.lines_apart * line)
     count = max(int(size_bytes / line), 2)
@@ -91,11 +91,12 @@ def chased(context: Context, region: Region, size_bytes: float) -> float:
     return located(run_paired(context, probe, {LINE: begins}, accesses=params.steps, warmup=warmup)) / params.steps
 
 
-def _with(levels: Levels, name: str, cycles: NDArray[np.float64]) -> Levels:
-    """The levels with another latency of one of them, unless the sweep contradicts it or is sharper."""
+def _with_latency(levels: Levels, name: str, cycles: NDArray[np.float64]) -> Levels:
+    """Return `levels` with the latency of level `name` taken from passes of `cycles` a load, shape (passes,), unless
+    this contradicts the size sweep or the sweep's interval is narrower."""
     params, sweep = NearParams(), levels.latency[name]
     found = low_of_samples(cycles, params.bias_cycles / params.steps)
-    # nothing makes a load from the first level faster, so there no sweep contradicts a chase that took less
+    # Nothing makes a load from level 1 too fast, so a chase faster than the sweep is right there.
     low = 0.0 if name == levels.caches[0] else sweep.low
     if not low <= found.value <= params.above * sweep.high or found.high - found.low >= sweep.high - sweep.low:
         return levels
