@@ -1,4 +1,4 @@
-"""Running paired probes: every question has its references beside it, and rounds of questions lie apart in time."""
+"""Run paired probes (questions timed between two references of known cycles), in rounds that lie apart in time."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from setebench.stats.pairs import Paired
 
 @dataclass(frozen=True, kw_only=True)
 class RoundsParams:
-    """How often a question is put, and when."""
+    """Number of rounds of a measurement, and their distance in time."""
 
-    rounds: int = 6  # independent rounds; fewer leave no quantile of quiet ones, more cost time
-    apart_seconds: float = 0.5  # least time between two starts: bursts of other load are often shorter than that
+    rounds: int = 6  # independent rounds; fewer give no quantile of quiet rounds, more cost time
+    apart_seconds: float = 0.5  # least time between the starts of two rounds; other load comes in shorter bursts
 
 
 def run_paired(context: Context, probe: Probe, placements: Placements, *, accesses: int = 1, warmup: int = 2) -> Paired:
-    """Run a paired probe on the CPU that is measured; `accesses` is how many its longest question makes."""
+    """Run a paired probe on the measured CPU and return its samples. Its longest question makes so many `accesses`."""
     ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=warmup)
     return paired(context, ticks, accesses)
 
 
 def paired(context: Context, ticks: NDArray[np.int64], accesses: int) -> Paired:
-    """Ticks of a paired probe, shape (samples, intervals), with what turns them into cycles."""
+    """Return the ticks of a paired probe, shape (samples, intervals), with what is needed to convert them to cycles."""
     step, cycles = step_ticks(context), reference(context).cycles
     return Paired(ticks=ticks, step_ticks=step, reference_cycles=cycles, accesses=accesses)
 
 
 def rounds(context: Context, params: RoundsParams | None = None) -> Iterator[int]:
-    """Numbers of rounds, each given no sooner than its time has come; evidence says over how many seconds they lay."""
+    """Yield the numbers of rounds, each at least `apart_seconds` after the last; note their duration as evidence."""
     params = params or RoundsParams()
     begin, given = time.monotonic(), 0
     try:
@@ -44,5 +44,5 @@ def rounds(context: Context, params: RoundsParams | None = None) -> Iterator[int
             time.sleep(max(0.0, begin + number * params.apart_seconds - time.monotonic()))
             given = number + 1
             yield number
-    finally:  # also where fewer rounds do
+    finally:  # also if the caller stops after fewer rounds
         context.evidence["rounds"] = {"rounds": given, "seconds": round(time.monotonic() - begin, 2)}
