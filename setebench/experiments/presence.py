@@ -1,11 +1,10 @@
-"""Which lines come after some accesses to a fresh page: the accesses, then one timed line a repetition.
+"""Measure which lines a prefetcher fetches after some accesses to a fresh page, by one timed load per repetition.
 
-The controls are repetitions of the very same program that differ in placements alone, interleaved at random with the
-questions, so that drift, frequency and co-runners fall on all alike: a line that was flushed, one that was just loaded,
-and one that others pushed out of level 1. How many accesses a repetition makes is a placement too: those left out go to
-a line of another page. So one program answers for every line of a page after every number of accesses.
-
-It returns samples with their controls, and decides nothing.
+A trial makes its accesses to fresh pages and then times the load of one line, which shows the cache level that the line
+is in. Controls are repetitions of the same program with other addresses (placements): their timed line was flushed,
+just loaded, or evicted from level 1. They are mixed in at random, so that drift and co-runners affect all alike. The
+number of accesses is chosen by placements, too (left out ones go to another page), so one program covers every line and
+every number of accesses.
 """
 
 from __future__ import annotations
@@ -27,31 +26,31 @@ Kind = Literal["load", "store", "t0", "t1", "t2", "nta", "w", "flush", "leave"]
 Order = Literal["fenced", "chained", "free"]
 
 PAGE_BYTES = 1 << 12
-"""The smallest page, within which prefetchers of physical addresses stay."""
+"""Bytes of the smallest page; prefetchers that see physical addresses don't cross its end."""
 
 MEMORY = "memory"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PresenceParams:
-    """How trials are made."""
+    """Tunables of trials."""
 
-    settle: int = 2500  # cycles: what flushes and prefetches take from memory; longer costs time alone
-    step: int = 600  # cycles after each access: a batch of prefetches arrives; more lets some prefetchers fall asleep
-    apart: int = 4  # pages between pages of trials: what runs past the end of one isn't in the next
-    pool_bytes: int = 48 << 20  # of which pages are taken; none is used again before all were
+    settle: int = 2500  # cycles of waiting until flushes and prefetches from memory are done; more only costs time
+    step: int = 600  # cycles of waiting after each access, for prefetches to arrive; more lets some prefetchers stop
+    apart: int = 4  # distance of the pages of trials, in pages: prefetches beyond a page's end don't reach the next one
+    pool_bytes: int = 48 << 20  # bytes of the memory for all pages; each page is used once before any is used again
     evictors: int = 4096  # pages whose lines evict others: enough for any level 2 of 16 ways
-    first_level: tuple[int, ...] = (12, 16, 20, 24, 32, 48, 64)  # lines at one page offset that may evict from level 1
-    outer: tuple[int, ...] = (768, 1536, 3072, 4000)  # lines that may evict from level 2
-    samples: int = 96  # repetitions of each such number, a third for those of level 2
-    controls: int = 12  # one repetition in so many is a control, of each kind
-    kept: int = 480  # latest controls of a kind that count: a second's worth
-    forgotten: int = 40  # pages opened so that those before are no longer watched
-    scrub: int = 3  # loads at random places by each shared instruction before the accesses: its entry forgets
-    other_ip: int = 0x155  # low bits of the first instruction with an address of its own, and how far they are apart
-    ip_apart: int = 131
+    first_level: tuple[int, ...] = (12, 16, 20, 24, 32, 48, 64)  # tried numbers of lines to evict one from level 1
+    outer: tuple[int, ...] = (768, 1536, 3072, 4000)  # tried numbers of lines to evict one from level 2
+    samples: int = 96  # repetitions of each number tried, a third of that for `outer`
+    controls: int = 12  # repetitions per control of each kind
+    kept: int = 480  # number of the latest controls of a kind that are used: those of about a second
+    forgotten: int = 40  # pages accessed by `leave`, so that prefetchers stop tracking earlier pages
+    scrub: int = 3  # random loads by each shared instruction before a trial, to reset its prefetcher entry
+    other_ip: int = 0x155  # low bits of the first address of instructions that are not shared
+    ip_apart: int = 131  # distance of the low bits of two instructions
     shared_ip: int = 0x40155  # low bits of the first shared instruction
-    salt: int = 0x7A53  # instruction addresses of one program after another: tables by address begin anew
+    salt: int = 0x7A53  # added to addresses for each further program, whose instructions then use other table entries
 
 
 PARAMS = PresenceParams()
@@ -60,15 +59,15 @@ PROBED, HELD, EVICTOR, EVICTORS, LATEST, BESIDE, TOUCHED = (
     Base(name) for name in ("probed", "held", "evictor", "evictors", "latest", "beside", "touched")
 )
 IP_SPAN = 1 << 23
-"""Low bits of instruction addresses that are used."""
+"""Instruction addresses are taken modulo this, as only low bits can be chosen."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """One access of a trial, `at` so many bytes from the beginning of its `page` (page 0 holds the timed line).
-    Accesses of one number `ip` are made by one instruction, with None by an instruction of their own; `flip` has the
-    bits by which its address differs. `maker` is the SMT thread or core. The kind `leave` opens so many other pages
-    that prefetchers follow no page from before."""
+    """One access of a trial: its kind, the offset `at` in bytes, and the number of its fresh `page` (page 0 has the
+    timed line). Accesses with the same number `ip` share an instruction, whose address bits in `flip` are inverted;
+    with None the access has its own. `maker` is the index of the CPU that makes it. The kind `leave` loads from so many
+    other pages that prefetchers stop tracking earlier ones; "t0" to "w" are prefetch hints."""
 
     at: int
     kind: Kind = "load"
@@ -80,11 +79,11 @@ class Access:
 
 @dataclass(frozen=True)
 class Trial:
-    """Accesses to fresh pages in their order: `fenced` (each done before the next), `chained` (ordered by address
-    dependence alone) or `free`. `held`: lines of page 0 are in level 2 beforehand, and not in level 1. `window`: lines
-    of page 0 that are flushed (first, end). `opened`: pages that are opened by each access alone before and left, so
-    that what remembers footprints of pages has seen nothing follow. `practised`: nothing is done to make an instruction
-    forget the trials before, which made as many accesses but for one at most."""
+    """A trial: its accesses to fresh pages, and their `order`: `fenced` (each completes before the next), `chained` (by
+    address dependence) or `free`. Before them, the lines of page 0 with numbers in `window` (first, end; None: all) are
+    flushed, lines `held` are brought to level 2 only, and each access is made alone in so many `opened` other pages, so
+    that prefetchers that learn footprints of pages learn that nothing follows it. If `practised`, prefetcher entries of
+    shared instructions are not reset, and repetitions run in the order of their number of accesses."""
 
     accesses: tuple[Access, ...]
     order: Order = "fenced"
@@ -96,8 +95,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Samples:
-    """Ticks of the timed loads: `ticks[i]` of line `lines[i]` after the last `counts[i]` accesses of the trial, shapes
-    (n,); and of the controls, nearest level first."""
+    """Result of a trial: `ticks[i]` is the time of a load of line `lines[i]` of page 0 after the last `counts[i]`
+    accesses of the trial, shapes (n,); `controls` has the ticks of controls by level, nearest first."""
 
     lines: Whole
     counts: Whole
@@ -106,7 +105,7 @@ class Samples:
 
 
 class Trials:
-    """Runs trials in pages of a region of small pages, and keeps the latest controls."""
+    """Runs trials in fresh pages of a region of small pages, and keeps the times of the latest controls."""
 
     def __init__(self, context: Context, region: Region, turn: int = 0) -> None:
         self.context, self.region, self.line_size = context, region, region.line_size
@@ -121,10 +120,9 @@ class Trials:
         self.evict = 0
         self._find_controls()
 
-    # -- questions ------------------------------------------------------------------------------------------------
-
     def sample(self, trial: Trial, cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
-        """Time lines of page 0: of each cell (line, number of the trial's last accesses that are made) so often."""
+        """Run a trial and controls in random order, and return their times: so many `repetitions` of each cell, a pair
+        of the timed line's number in page 0 and of the number of the trial's last accesses that are made."""
         (probe,) = self._make(trial)
         cell = np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0)
         number = max(len(cell) // PARAMS.controls, 2)
@@ -143,8 +141,8 @@ class Trials:
         return Samples(cell[own, 0], cell[own, 1], ticks[own], dict(self.controls))
 
     def makers(self, trial: Trial, cpus: Sequence[int], cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
-        """As `sample`, but several CPUs make the accesses: each that of its place in `cpus` (`Access.maker`), in the
-        trial's order. The first one times lines; the controls are those that it took alone."""
+        """Run a trial like `sample`, but with accesses made by several CPUs: `Access.maker` is an index into `cpus`.
+        The first CPU times the lines. No controls are run; those from calls of `sample` are returned."""
         cell = self.rng.permutation(np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0))
         probes = self._make(trial, len(cpus))
         placed = self._placements(trial, cell, np.zeros(len(cell), dtype=np.int64))
@@ -153,10 +151,8 @@ class Trials:
         ticks = self.context.machine.run_together(together, {b: p for b, p in placed.items() if b in bases})
         return Samples(cell[:, 0], cell[:, 1], ticks[cpus[0]][:, 0], dict(self.controls))
 
-    # -- programs -------------------------------------------------------------------------------------------------
-
     def _make(self, trial: Trial, makers: int = 1) -> list[Probe]:
-        """A program for each CPU that makes accesses: those of one wait for the accesses of others before them."""
+        """Return a program for each of so many CPUs (`makers`). Barriers keep the trial's order of accesses."""
         self._programs += 1
         latest, probes = 0, [self._prelude(trial), *(Probe(),) * (makers - 1)]
         if makers > 1:
@@ -170,7 +166,7 @@ class Trials:
         return [self._ending(probes[0]), *probes[1:]]
 
     def _prelude(self, trial: Trial) -> Probe:
-        """Everything before the first access."""
+        """Return the program up to the first access: flushes, controls' loads, evictions, opened pages, resets."""
         probe = Probe()
         for line in range(*(trial.window or (0, self.page_lines))):
             probe = probe.flush(_page(0) + line * self.line_size)
@@ -187,8 +183,8 @@ class Trials:
         return probe.fence().wait(PARAMS.settle).fence()
 
     def _holding(self, probe: Probe, trial: Trial) -> Probe:
-        """Lines of page 0 in level 2 alone. Their loads may have trained what goes by pages, so misses in other pages
-        follow, and whatever lines they brought are flushed."""
+        """Append to `probe` what brings the trial's `held` lines to level 2 alone. As these loads may train a
+        prefetcher of their page, misses in other pages follow, and lines that were prefetched are flushed."""
         if not trial.held:
             return probe
         for line in self.rng.permutation(trial.held):
@@ -202,7 +198,8 @@ class Trials:
         return probe
 
     def _opening(self, probe: Probe, trial: Trial) -> Probe:
-        """What remembers by a page's first access which lines followed sees each access alone."""
+        """Append each access of the trial alone, in `trial.opened` other pages. Prefetchers that learn which lines of a
+        page follow its first access thus learn that none do."""
         if not trial.opened:
             return probe
         for slot, access in enumerate(trial.accesses):
@@ -211,18 +208,20 @@ class Trials:
         return _leaving(probe)
 
     def _evicted(self, probe: Probe, base: Base, offset: int = 0) -> Probe:
-        """Twice as many lines as evict one: a level that replaces at random keeps some from one turn."""
+        """Append loads of lines at `base` + `offset` that evict one from level 1, twice for random replacement."""
         for _ in range(2 if self.evict else 0):
             probe = probe.repeat(self.evict, Probe().load(base + offset), advance=PAGE_BYTES).fence()
         return probe
 
     def _step(self, probe: Probe, trial: Trial, access: Access, slot: int) -> Probe:
+        """Append access number `slot` of the trial to `probe`; if accesses are fenced, with a fence and a wait."""
         probe = self._act(probe, access, Base(f"access {slot}") + 0, slot, trial.order == "chained")
         if trial.order != "fenced":
             return probe
         return probe.fence("l" if access.kind == "load" else "m").wait(PARAMS.step).fence("l")
 
     def _act(self, probe: Probe, access: Access, where: Operand, slot: int, chained: bool = False) -> Probe:
+        """Append one access, of operand `where`, to `probe`, by an instruction at the address for `access.ip`."""
         if access.kind == "flush":
             return probe.flush(where)
         if access.kind == "leave":
@@ -240,14 +239,13 @@ class Trials:
         return probe.load(where, ip=name, ip_bits=bits, after=-1 if chained else None)
 
     def _ending(self, probe: Probe) -> Probe:
-        """The timed load. The flush of another line of its page brings its translation, and trains nothing."""
+        """Append the timed load. A flush in its page before loads the translation, and trains no prefetcher."""
         probe = probe.fence().wait(PARAMS.settle).fence().flush(TOUCHED).fence().wait(PARAMS.step).fence()
         return probe.load(LATEST).load(BESIDE).fence().start().load(PROBED).stop()
 
-    # -- placements -----------------------------------------------------------------------------------------------
-
     def _placements(self, trial: Trial, cell: Whole, kinds: Whole) -> dict[Base, Whole]:
-        """`cell`: line and accesses made of each repetition, shape (n, 2); `kinds`: 0 or the number of a control."""
+        """Return by base the addresses of each repetition, shape (n,). `cell`, shape (n, 2), has their line numbers and
+        numbers of accesses; `kinds`, shape (n,), is 0 for a measurement, else the number of a control."""
         number, line, first = len(cell), self.line_size, self.region.address
         pages = {page: self._fresh(number) for page in {0, *(access.page for access in trial.accesses)}}
         placed = {_page(page): where for page, where in pages.items()}
@@ -283,12 +281,12 @@ class Trials:
         return placed
 
     def _run(self, probe: Probe, placed: Mapping[Base, Whole]) -> Ticks:
-        """Ticks of each repetition, behind two that warm up."""
+        """Run the program, and return the ticks of each repetition, shape (n,), after two for warm-up."""
         warmed = {base: np.concatenate([placed[base][:2], placed[base]]) for base in probe.bases}
         return self.context.machine.run(probe, warmed, cpu=self.context.cpu, warmup=2)[:, 0]
 
     def _fresh(self, count: int) -> Whole:
-        """Addresses of pages in random order, each used once before any is used again."""
+        """Return addresses of so many pages in random order; each page is used once before any is used again."""
         taken: list[Whole] = []
         while count:
             if self._next >= len(self._pages):
@@ -299,16 +297,13 @@ class Trials:
             count -= len(part)
         return np.concatenate(taken)
 
-    # -- controls -------------------------------------------------------------------------------------------------
-
     def _find_controls(self) -> None:
-        """How many lines at one page offset evict a line from level 1, and what loads take behind as many as evict it
-        from level 2: of a level 3, if any, no repetition of another program can be a control, as that takes thousands
-        of loads."""
+        """Choose the number of lines that evict a line from level 1, and take the first controls. Those of level 3, if
+        there is one, are taken only here, as thousands of evictors are too many for trials."""
         sizes = [0, *PARAMS.first_level, *(each for each in PARAMS.outer if each <= self.evictors)]
         times = {size: self._after_evictors(size) for size in sizes}
         memory = self._after_evictors(None)
-        self.evict = _enough(times)
+        self.evict = _fewest_evictors(times)
         self.controls = {"l1": times[0], **({"l2": times[self.evict]} if self.evict else {})}
         inner, outer = np.quantile([*self.controls.values()][-1], 0.95), np.quantile(memory, 0.05)
         beyond = np.concatenate([times[size] for size in sizes if size >= PARAMS.outer[0]])
@@ -318,7 +313,8 @@ class Trials:
         self.controls[MEMORY] = memory
 
     def _after_evictors(self, size: int | None) -> Ticks:
-        """Loads of a line after so many others at the same page offset; None: after its flush."""
+        """Return the ticks of loads of a line, shape (n,): each after loads of `size` other lines at the same offset in
+        their pages, or (None) after a flush of the line."""
         probe = Probe().flush(PROBED).fence()
         if size is not None:
             probe = probe.load(PROBED).fence()
@@ -332,10 +328,10 @@ class Trials:
         return self._run(self._ending(probe), placed)
 
 
-def _enough(times: Mapping[int, Ticks]) -> int:
-    """How many lines evict one from level 1, or 0 if none do: one size more than the first behind which loads are no
-    slower for two more. Only the faster half of the loads is looked at, and not all sizes: 64 lines at one page offset
-    evict some from a small level 2 as well."""
+def _fewest_evictors(times: Mapping[int, Ticks]) -> int:
+    """Return the number of lines to use for evicting one from level 1, or 0 if none of the numbers tried does. `times`
+    has the ticks of loads after each number of lines. It is the number after the first at which loads are about as slow
+    as at the next two. Means are of the faster half of the loads, as many lines may evict some from level 2 as well."""
     means = {size: float(np.mean(np.sort(each)[: len(each) // 2])) for size, each in times.items()}
     sizes, near = PARAMS.first_level, means[0]
     for number, size in enumerate(sizes):
@@ -346,6 +342,7 @@ def _enough(times: Mapping[int, Ticks]) -> int:
 
 
 def _leaving(probe: Probe) -> Probe:
+    """Append loads from so many other pages (`PARAMS.forgotten`) that prefetchers stop tracking earlier ones."""
     return probe.repeat(PARAMS.forgotten, Probe().load(EVICTORS), advance=PAGE_BYTES).fence()
 
 
