@@ -1,9 +1,9 @@
-"""What a load costs over working sets of growing size: cyclic pointer chases in paired samples, one round at a time.
+"""The size sweep: measure load latency by cyclic pointer chases over working sets of growing size, in paired samples.
 
-A cyclic pointer chase goes round a working set, so each line was last used as many lines ago as the set has, and its
-level follows from the size alone. A window of a few pages is finished before the next one, its TLB-warming lines
-first: no timed load has a TLB miss, so that no TLB looks like a level. The last loads of a window are timed one by
-one: how many of them memory served says what the others, which caches served, cost.
+In a cyclic chase the reuse distance of every line is the size of the working set, so the size determines which level
+serves the loads. The chase completes a window of a few pages before the next one, and loads one line of each page of
+the window first, to fill the TLB: timed loads have no TLB misses, so a TLB can't be mistaken for a cache level. Besides
+a long chain of loads, short chains are timed in each window; they show which levels served single loads.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Lines = NDArray[np.int64]
 
 
 class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Working sets, and how many samples of each."""
+    """Sizes of the working sets, and how each is sampled."""
 
-    least: float = 512.0  # bytes of lines of the smallest set: one page's, which any first cache holds
-    per_octave: int = 2  # sizes an octave; more cost time, fewer miss a small level
-    fine: float = float(8 << 20)  # bytes beyond which sizes are octaves apart
-    largest: float = float(45 << 20)  # bytes of the largest set: outgrows a last level of 32 MiB
-    group: int = 8  # windows between two references, which would last longer than a window or a few
-    samples: int = 384  # windows timed of each set in a round: on a clock with steps of 37 cycles a mean is good to one
-    lone: int = 512  # loads of a timed chain where the set is one window: the bracket's bias is 0.01 cycles a load
-    settled: float = float(2 << 20)  # bytes of the largest set gone round twice, to settle what is replaced
-    flushed: int = 12  # lines of a sample that were flushed, a page each: within any first TLB
-    slow: int = 2  # sizes in a row as slow as memory that end a sweep
-    outgrown: float = 0.9  # part of a flushed line's time from which a size counts as served by memory
+    least: float = 512.0  # bytes of the smallest working set, which any first cache holds
+    per_octave: int = 2  # sizes per octave; more cost time, fewer miss a small level
+    fine: float = float(8 << 20)  # bytes beyond which sizes are an octave apart
+    largest: float = float(45 << 20)  # bytes of the largest working set: it outgrows a last level of 32 MiB
+    group: int = 8  # windows timed between two references; with fewer, references would take most of the time
+    samples: int = 384  # timed windows of a working set in a round: on clock steps of 37 cycles a mean is exact to one
+    lone: int = 512  # loads of a timed chain in a working set of one window: the bracket's bias is 0.01 cycles a load
+    settled: float = float(2 << 20)  # bytes of the largest set traversed a second time, for stable replacement
+    flushed: int = 12  # flushed lines of a sample, each in its own page: any first TLB holds so many
+    slow: int = 2  # number of successive sizes as slow as memory that ends a sweep
+    outgrown: float = 0.9  # fraction of the latency of flushed lines from which a size counts as served by memory
 
     def sizes(self, most: float, line_size: int) -> list[float]:
-        """All sizes up to `most` that differ in whole windows, or in pages where they have less than one."""
+        """Return the sizes in bytes up to `most`, ascending, no two with the same number of windows (or pages)."""
         found: dict[int, float] = {}
         size = self.least
         while size <= min(most, self.largest):
@@ -53,20 +53,19 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
 
 BETWEEN, FIRST = Base("between"), Base("first")
 SHORT = (1, 3)
-"""Short chains by their length: single loads distinguish levels that lie far from each other, on a coarse clock longer
-ones those that lie close."""
+"""Loads of the short chains: chains of one distinguish very different levels, chains of three similar ones."""
 
 
 class Sized(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples of a working set of `size_bytes` (infinite: its lines were flushed): question 0 is a chain of
-    `samples.accesses` dependent loads, the others are single loads."""
+    """Samples of a working set of `size_bytes` (infinite: its lines were flushed before). Questions 0 and 1 are the
+    short chains (`SHORT`), the last question is a chain of `samples.accesses` dependent loads."""
 
     size_bytes: float
     samples: Paired
 
 
 class WorkingSet:
-    """A working set of about `size_bytes`, in whole windows, laid out and linked in `region`."""
+    """A working set of about `size_bytes` in whole windows, laid out in `region` and linked for a pointer chase."""
 
     def __init__(self, context: Context, region: Region, size_bytes: float) -> None:
         layout = lay(region, size_bytes, context.fresh_rng())
@@ -77,15 +76,15 @@ class WorkingSet:
         context.machine.link(region, self.order)
 
     def go_round(self, context: Context, times: int) -> None:
-        """So often over all lines."""
+        """Traverse all lines of the working set so many times."""
         context.machine.run(
             Probe().chase(FIRST, len(self.order)), {FIRST: np.repeat(self.order[:1], times)}, cpu=context.cpu
         )
 
     def time(self, context: Context, params: SizeSweepParams, settled: bool) -> Sized:
-        """Time windows, short runs of loads in a few pages, in groups with a reference before and behind. Where caches
-        are to be `settled`, groups are spread evenly over the set and all lines between them are used, too; else the
-        first windows are timed. A set of one window is chased round and round."""
+        """Return samples of about `params.samples` windows of the working set. Windows are timed in groups, between two
+        references. If caches are to be `settled`, timed groups are spread evenly over a whole traversal; else the first
+        windows are timed. A working set of a single window is chased cyclically."""
         windows, lines = self._windows.shape
         settled = settled and not self._lone
         group = 1 if self._lone else params.group
@@ -93,7 +92,7 @@ class WorkingSet:
         warmup = 2 if self._lone else -(-windows // (spacing * group)) if settled else 0
         begins = np.arange(params.samples // group + warmup) * spacing * group
         steps = params.lone if self._lone else lines - sum(SHORT)
-        # one native call: a program's own data and steal push lines out of a second level within a millisecond
+        # All of it is one run: between two runs this program's data and others' steal evict lines from level 2.
         between = (spacing - 1) * group * (lines + self._warmers.shape[1])
         probe, places = Probe(), dict[Base, Lines]()
         if between:
@@ -104,10 +103,9 @@ class WorkingSet:
             window, warm, at = (begins + number) % windows, Base(f"warm_{number}"), 0
             places[warm] = self._warmers[window, 0]
             leads += [Probe().chase(warm, self._warmers.shape[1]).fence(), *[Probe()] * (1 + len(SHORT))]
-            # empty intervals of each window: those of the groups are so few that clock steps would leave a bracket off
-            # by as much as two caches differ
+            # Each window has an empty interval: one per group would be too few to average clock steps out.
             questions.append(Probe())
-            # short chains first: no prefetcher has seen more of the window's lines than the TLB-warming ones by then
+            # Short chains come first, when prefetchers have seen only the window's TLB-warming lines.
             for length in (*SHORT, steps):
                 base = Base(f"chain_{number}_{length}")
                 questions.append(Probe().chase(base, length))
@@ -119,8 +117,7 @@ class WorkingSet:
 
 
 def _by_window(found: Paired, group: int) -> Paired:
-    """Samples of groups of windows as samples of each, with the references that all of a group share and the empty
-    interval of its own."""
+    """Return a sample per window from `found`, a sample per group of windows, whose references its windows share."""
     first, _, questions, last = np.split(found.ticks, [1, 2, found.ticks.shape[1] - 1], axis=1)
     questions = questions.reshape(len(questions) * group, -1)
     ticks = np.concatenate([first.repeat(group, axis=0), questions, last.repeat(group, axis=0)], axis=1)
@@ -128,8 +125,8 @@ def _by_window(found: Paired, group: int) -> Paired:
 
 
 def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
-    """Single loads, short chains and one of the other lines, all just flushed and each in a page of its own: what
-    memory takes, whatever caches hold."""
+    """Return samples of chains over lines of `region` that were just flushed, each in its own page, with the same
+    lengths of short chains as for working sets: all these loads are served by memory, however large the caches are."""
     chased, (*begins, last) = (
         scattered(context, region, params.flushed, params.samples),
         np.cumsum([0, *SHORT]).tolist(),
@@ -142,8 +139,8 @@ def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
 
 
 def sweep_once(context: Context, region: Region, sizes: Sequence[float], params: SizeSweepParams) -> list[Sized]:
-    """One round: flushed lines first, then working sets, the smallest first, once every line of each has been used as
-    long ago as it is large. It ends where some in a row are served by memory."""
+    """Return samples of one round: of flushed lines, then of working sets of the given `sizes` (bytes, ascending), each
+    after one traversal. The round ends after `params.slow` successive sizes that memory serves."""
     found, slow = [flushed(context, region, params)], 0
     memory = params.outgrown * per_load(found[0])
     for size in sizes:
@@ -157,5 +154,5 @@ def sweep_once(context: Context, region: Region, sizes: Sequence[float], params:
 
 
 def per_load(sized: Sized) -> float:
-    """Core cycles of a load of the chain; NaN where too few samples were undisturbed."""
+    """Return the core cycles of a load in the long chain; NaN if too few samples are undisturbed."""
     return located(sized.samples, len(SHORT)) / sized.samples.accesses
