@@ -1,1 +1,1 @@
-"""Streaming kernels on one CPU or several at once: what they run on, what they cost, and their rates round by round."""
+"""Bandwidth measurements: streaming kernels (such as copy and triad) on one or several CPUs at once, in rounds."""
