@@ -1,4 +1,4 @@
-"""What a user may choose of streams: kernels, widths, numbers of threads and the CPUs that they run on."""
+"""Turn a user's options for bandwidth measurements into kernels, access widths, thread counts and CPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from setebench.scenario import Option
 from setebench.stats import decide
 
 WIDTHS = {"scalar": 8, "16": 16, "32": 32, "64": 64}
-"""Widths as parameters name them, and the bytes of an access."""
+"""Bytes of an access by the name of its width, as used in options and parameter names."""
 
 WIDTH = Option(
     name="width", help="Width of accesses; may be repeated. Default: the widest.", choices=tuple(WIDTHS), multiple=True
@@ -20,14 +20,13 @@ WIDTH = Option(
 
 
 def without_kernels(facts: Facts) -> Finding:
-    """The one finding of a machine that runs no streaming kernels."""
+    """Return the finding that bandwidth is unavailable, for a machine that can't run streaming kernels."""
     return decide.unavailable("bandwidth", "GB/s", f"{facts.name} runs no streaming kernels")
 
 
 def choose_cpus(facts: Facts, first: int | None, threads: int) -> tuple[int, ...]:
-    """CPUs for so many threads, the one to measure on first, and one of every core before a second of any.
-
-    Raises `UsageError` for more threads than CPUs."""
+    """Return the CPUs for so many `threads`, starting with `first` (None: the last CPU), and taking one CPU of every
+    core before a second one of any core. Raises `UsageError` if there are more threads than CPUs."""
     if not 1 <= threads <= len(facts.cpus):
         raise UsageError(f"{threads} threads don't fit: {facts.name} has {len(facts.cpus)} CPUs to use")
     start = facts.cpus[-1] if first is None else first
@@ -41,7 +40,8 @@ def choose_cpus(facts: Facts, first: int | None, threads: int) -> tuple[int, ...
 
 
 def widths_of(facts: Facts, wanted: Sequence[str] = ()) -> list[str]:
-    """The widths to measure: those wanted, else the widest. Raises `UsageError` for one that the CPU lacks."""
+    """Return the names of the access widths to measure: those `wanted`, or else the widest. Raises `UsageError` for a
+    width that the CPU lacks."""
     offered = [name for name, size in WIDTHS.items() if size in facts.access_sizes]
     lacking = [name for name in wanted if name not in offered]
     if lacking:
@@ -52,7 +52,7 @@ def widths_of(facts: Facts, wanted: Sequence[str] = ()) -> list[str]:
 
 
 def kernels_of(facts: Facts, wanted: Sequence[str]) -> list[Kernel]:
-    """Kernels by name. Raises `UnsupportedError` where the machine runs none or lacks one."""
+    """Return the kernels with these names. Raises `UnsupportedError` if the machine lacks one of them."""
     lacking = [name for name in wanted if name not in facts.kernels]
     if lacking:
         offered = ", ".join(facts.kernels) or "none"
@@ -61,9 +61,8 @@ def kernels_of(facts: Facts, wanted: Sequence[str]) -> list[Kernel]:
 
 
 def thread_counts(wanted: str | None, cpus: int) -> list[int]:
-    """Numbers of threads: `1,2,4`, or `each`; one and all where nothing is wanted.
-
-    Raises `UsageError` for anything else."""
+    """Return the thread counts, ascending, that the option --threads names: `1,2,4`, or `each` for 1 to `cpus`; without
+    the option 1 and `cpus`. Raises `UsageError` for anything else."""
     if not wanted:
         return sorted({1, cpus})
     if wanted == "each":
