@@ -1,4 +1,4 @@
-"""A question put to every pair of memory nodes: by the CPUs of one, over the memory of the other."""
+"""Repeat a measurement for every pair of NUMA nodes: with the CPUs of one node and the memory of the other."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Question = Callable[[Context, tuple[int, ...], int], Iterator[Finding]]
 
 
 def matrix(context: Context, question: Question, failed: str, unit: str) -> Iterator[Finding]:
-    """The findings of a `question` (called with its context, CPUs, and the number of such calls) for all CPUs of each
-    node that has some, and memory of each node; none where there are no two, or memory can't be bound. Parameters end
-    in both nodes' numbers; `failed` is left open for pairs that can't be measured."""
+    """Yield the findings of a measurement for each pair of a NUMA node with CPUs and a node's memory, with both numbers
+    added to parameters' names; nothing for a single node, or if memory can't be bound. `question` measures; it gets a
+    context, the CPUs and the number of pairs. If it can't, the parameter `failed` (in `unit`) is unresolved."""
     facts = context.machine.facts
     homes = {node.number: tuple(cpu for cpu in facts.cpus if cpu in node.cpus) for node in facts.nodes}
     pairs = [(home, memory) for home, memory in product(homes, homes) if homes[home]]
