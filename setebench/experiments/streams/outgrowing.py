@@ -1,4 +1,4 @@
-"""Data sets that no cache holds, by where the levels end: found by following pointers, not taken from the system."""
+"""Choose sizes of data sets that no cache holds, from measured cache capacities (not those that the system reports)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from setebench.experiments.size_sweep import SizeSweepParams
 
 @dataclass(frozen=True, kw_only=True)
 class OutgrowingParams:
-    """What outgrows the last cache."""
+    """Sizes of data sets that outgrow the last cache."""
 
-    step: float = 4.0  # data sets over the last cache: of twice it random replacement keeps a fifth
-    usual: int = 1 << 26  # bytes where time allows: what a guest has of the last cache changes by the minute
-    unknown_step: float = 2.0  # over the largest working set, where none outgrew the last cache
-    unknown: int = 1 << 30  # bytes where none did and time allows: it may be much larger than any working set
+    step: float = 4.0  # least size over the last cache's capacity: of twice the capacity a fifth may still hit
+    usual: int = 1 << 26  # bytes if there is time: a guest's share of the last cache changes from minute to minute
+    unknown_step: float = 2.0  # least size over the largest working set of the sweep, if that fits into the last cache
+    unknown: int = 1 << 30  # bytes in that case if there is time, as the last cache may be much larger
 
 
 PARAMS = OutgrowingParams()
 
 
 class Outgrowing(NamedTuple):
-    """Bytes of all threads' data sets together: the `least` that outgrows the caches, and those to be `wanted`; and
-    those of the last cache (`last`), or of the largest working set where none outgrew it."""
+    """Bytes of all threads' data sets together: the `least` size that outgrows the caches and the `wanted` size; and
+    the capacity of the last cache in bytes (`last`; the sweep's largest working set if the capacity is unknown)."""
 
     least: int
     wanted: int
@@ -32,7 +32,7 @@ class Outgrowing(NamedTuple):
 
 
 def outgrowing(levels: Levels, affordable: int) -> Outgrowing:
-    """What outgrows the last cache; `affordable` bytes can be filled in the time that there is."""
+    """Return the sizes that outgrow the last of the `levels`; filling `affordable` bytes takes the available time."""
     last, step, usual = levels.ends_bytes.get(levels.caches[-1]), PARAMS.step, PARAMS.usual
     if last is None:
         last, step, usual = float(SizeSweepParams().largest), PARAMS.unknown_step, PARAMS.unknown
