@@ -1,4 +1,4 @@
-"""Memory of CPUs that stream at once, each over its own."""
+"""Allocate the arrays of CPUs that stream at the same time, each over arrays of its own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ARRAYS = Base("arrays")
 
 @contextmanager
 def arrays(context: Context, sizes: Mapping[int, int]) -> Iterator[dict[int, Region]]:
-    """So many bytes by CPU, in the largest pages, until the block ends. Each CPU writes its own first, so that it lies
-    on its memory node. Raises `UnsupportedError` where there is less."""
+    """Allocate so many bytes by CPU in the largest pages, and free them when the block ends. Each CPU writes its memory
+    first, so that it lies on that CPU's NUMA node. Raises `UnsupportedError` if memory doesn't suffice."""
     machine, found = context.machine, dict[int, Region]()
     try:
         for cpu, size in sizes.items():
@@ -31,8 +31,7 @@ def arrays(context: Context, sizes: Mapping[int, int]) -> Iterator[dict[int, Reg
 
 
 def _fill(machine: Machine, cpu: int, region: Region) -> None:
-    """Numbers other than zero: some cores save themselves the writing of zeros, and pages that were only read may all
-    be one."""
+    """Write values other than zero to `region`: some cores skip zeros, and unwritten pages may share a frame."""
     width, whole = WIDTHS[widths_of(machine.facts)[0]], region.size // BLOCK_BYTES * BLOCK_BYTES
     for at in range(0, whole, MOST_ARRAY_BYTES):
         size = min(MOST_ARRAY_BYTES, whole - at)
