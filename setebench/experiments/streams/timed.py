@@ -1,4 +1,4 @@
-"""Rates of streams in paired samples: each block of a data set between two references of its own, round by round."""
+"""Measure rates of streaming kernels in paired samples: each sample times one block between two references."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from setebench.stats.pairs import ticks as core_ticks
 
 @dataclass(frozen=True, kw_only=True)
 class StreamParams:
-    """What is timed of a data set, and how often."""
+    """Sizes of samples, and their number."""
 
-    block_bytes: int = 1 << 16  # of a data set that a sample passes over: in so short a time the clock hardly changes
-    samples: int = 16  # of a round: paired ones need half of that
-    fewest_rounds: int = 3  # whatever the budget: Student's t of two makes much of any difference
-    passes: int = 4  # of a round over what a core has for itself: they take no time, and co-runners are away in some
-    both_forms: int = 2  # rounds that time both forms of a loop, as something may disturb one of them
+    block_bytes: int = 1 << 16  # bytes of a block, which one sample streams over: so short that the clock hardly drifts
+    samples: int = 16  # samples of a stream in a round; 8 undisturbed ones suffice
+    fewest_rounds: int = 3  # least number of rounds: with two, intervals by Student's t are too wide
+    passes: int = 4  # measurements per round of a stream in private caches: they are short, and some are undisturbed
+    both_forms: int = 2  # first rounds, in which both the rolled and the unrolled loop are timed
 
 
 PARAMS = StreamParams()
@@ -40,7 +40,7 @@ PARAMS = StreamParams()
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel, its accesses and the CPUs that it runs on."""
+    """A streaming kernel with the width of its accesses (a key of `WIDTHS`) and the CPUs that run it at once."""
 
     kernel: Kernel
     width: str
@@ -48,16 +48,16 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Kernel and width, as parameters name them."""
+        """Kernel and width, as in parameter names."""
         return f"{self.kernel.name}.{self.width}"
 
     def parameter(self, level: str) -> str:
-        """Name of the finding of a level."""
+        """Return the name of the parameter for data sets in a level."""
         return f"bandwidth.{level}.{self.name}.threads_{len(self.cpus)}"
 
 
 class Round(NamedTuple):
-    """GB/s and bytes a core cycle of all threads together, NaN where too few samples were undisturbed."""
+    """Rate of all threads together, in GB/s and in bytes per core cycle; NaN if too few samples are undisturbed."""
 
     gigabytes: float
     per_cycle: float
@@ -65,9 +65,9 @@ class Round(NamedTuple):
 
 @dataclass
 class Stream:
-    """A case over a data set of one level: of each thread `blocks` blocks of arrays of `array_bytes` bytes, passed over
-    `passes` times a sample. `rounds` are by form of the loop (rolled or not). A level that is `shared` is not clocked
-    by the core: there the counter's rate alone counts, and the slowest thread."""
+    """A kernel on some CPUs (`case`) over a data set in one level. Each thread has `blocks` blocks of the kernel's
+    arrays, `array_bytes` bytes each; a sample streams over a block `passes` times. `rounds` are results by form of the
+    loop (True: rolled). A `shared` level has its own clock: there only GB/s count, by the slowest thread."""
 
     case: Case
     level: str
@@ -79,44 +79,45 @@ class Stream:
 
     @classmethod
     def over(cls, case: Case, level: str, total: int, least: int, *, shared: bool = True) -> Stream:
-        """One over data sets of about `total` bytes; where that is a block, as many passes as make up `least` bytes."""
+        """Return a stream over data sets of about `total` bytes a thread. If that is a single block, a sample streams
+        over it as often as makes up `least` bytes."""
         kernel, wanted = case.kernel, max(1, -(-total // PARAMS.block_bytes))
         rows = max(1, round(total / wanted / kernel.arrays / BLOCK_BYTES))
         array = BLOCK_BYTES * (1 << round(math.log2(rows)) if kernel.random else rows)
-        # more where an array is a power of two, but one of a set that is a block: its passes make a sample
+        # Arrays rounded to a power of two need another number of blocks; a single block stays single, for its passes.
         blocks = max(1, round(total / (kernel.arrays * array))) if wanted > 1 else 1
         passes = -(-least // (kernel.arrays * array)) if blocks == 1 else 1
         return cls(case, level, shared, array, blocks, passes)
 
     @property
     def bytes(self) -> int:
-        """Of all arrays of a thread."""
+        """Bytes of all arrays of one thread."""
         return self.blocks * self.case.kernel.arrays * self.array_bytes
 
     @property
     def alone(self) -> bool:
-        """Whether it is one thread's, in what its core has for itself."""
+        """Whether the stream is that of one thread in its core's private caches."""
         return not self.shared and len(self.case.cpus) == 1
 
     @property
     def spacing(self) -> int:
-        """Bytes from one block to the next."""
+        """Bytes from the start of one block to the next."""
         return stream_bytes(self.case.kernel, self.array_bytes)
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes that the program moves in a sample of a thread."""
+        """Bytes that the kernel's loads and stores move in one thread's sample."""
         return self.passes * self.array_bytes // BLOCK_BYTES * self.case.kernel.program_bytes
 
     @property
     def best_form(self) -> bool:
-        """The form of the loop that was faster."""
+        """The form of the loop (True: rolled) that was faster in the rounds so far."""
         return max(self.rounds, key=lambda rolled: np.nanmax([0.0, *(each.gigabytes for each in self.rounds[rolled])]))
 
     def probe(self, cpu: int, line_size: int, rolled: bool, reference: Probe) -> Probe:
-        """The stream runs once before the first reference, too: wide vectors change the clock. Behind stores a fence
-        waits for those that are still on their way. Lines of memory are flushed before, as a last cache may be larger
-        than any data set."""
+        """Return the paired probe of one sample on `cpu`. The kernel also runs once, over another block, before the
+        first reference, as wide vectors change the clock rate. After kernels that store, a fence waits for the stores.
+        Blocks in memory are flushed before, as the last cache may be larger than the data set."""
         kernel, width, (last, base) = self.case.kernel, WIDTHS[self.case.width], bases_of(cpu)
         one = Probe().stream(base, kernel.name, self.array_bytes, width, rolled=rolled)
         body = one if self.passes == 1 else Probe().repeat(self.passes, one)
@@ -127,13 +128,13 @@ class Stream:
 
 
 def bases_of(cpu: int) -> tuple[Base, Base]:
-    """The block before and the block that is timed."""
+    """Return the bases, for a CPU, of the block that is streamed before a sample and of the block that is timed."""
     return Base(f"before{cpu}"), Base(f"arrays{cpu}")
 
 
 def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_bytes: float) -> None:
-    """Time all streams round by round, as far as the budget lasts. Passing over `last_bytes` leaves the caches in the
-    state that a stream keeps them in. Raises `UnsupportedError` where there is too little memory."""
+    """Time all streams in rounds until the budget is spent, and add the results to their `rounds`. `last_bytes` is how
+    much a stream must access until caches are in its steady state. Raises `UnsupportedError` if memory is too small."""
     sizes: dict[int, int] = {}
     for each in streams:
         sizes |= {cpu: max(each.blocks * each.spacing, sizes.get(cpu, 0)) for cpu in each.case.cpus}
@@ -145,15 +146,15 @@ def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_by
 
 
 class _Timer:
-    """Times streams over the memory of each CPU."""
+    """Times streams over the memory of each CPU in `regions`, and subtracts their cost from the budget."""
 
     def __init__(self, context: Context, regions: dict[int, Region], budget: Budget, last_bytes: float) -> None:
         self._context, self._regions, self._budget, self._last_bytes = context, regions, budget, last_bytes
-        self._place: dict[int, int] = {}  # where so many threads go on in memory: no block again before all others
+        self._place: dict[int, int] = {}  # next block in memory by number of threads: blocks are used cyclically
         self._writing: bool | None = None
 
     def round(self, streams: Sequence[Stream], number: int) -> None:
-        """Time every stream in round `number`: once, or several times where it stays in a core's private caches."""
+        """Time every stream once in round `number`, or `PARAMS.passes` times if it stays in a core's private caches."""
         alone = [each for each in streams if each.alone]
         others = [each for each in streams if not each.alone]
         turns = [[*alone, *others[turn :: PARAMS.passes]] for turn in range(PARAMS.passes)]
@@ -163,6 +164,7 @@ class _Timer:
                 stream.rounds.setdefault(rolled, []).append(self._once(stream, rolled))
 
     def _once(self, stream: Stream, rolled: bool) -> Round:
+        """Run `PARAMS.samples` samples of a stream, with the rolled or the unrolled loop, and return their rate."""
         machine, cpus, memory = self._context.machine, stream.case.cpus, stream.level == "memory"
         warmup = self._warmup(stream)
         blocks = (self._place.get(len(cpus), 0) if memory else 0) + np.arange(warmup + PARAMS.samples)
@@ -184,15 +186,15 @@ class _Timer:
         return Round(self._gigabytes(stream, pairs), per_cycle)
 
     def _warmup(self, stream: Stream) -> int:
-        """Samples before those that count: a pass over a cache's data set; in memory, as many as leave caches full of
-        what this kernel leaves, dirty lines or clean ones, where the one before left others."""
+        """Return the number of warm-up samples: in a cache one pass over the data set; in memory enough to replace all
+        lines in caches, if the stream before left dirty lines there and this one leaves clean ones, or the reverse."""
         if stream.level != "memory":
             return stream.blocks + 1
         same = self._writing == bool(stream.case.kernel.written_bytes)
         return 2 if same else min(stream.blocks, 2 + int(self._last_bytes / PARAMS.block_bytes))
 
     def _gigabytes(self, stream: Stream, pairs: Sequence[Paired]) -> float:
-        """10^9 program bytes per second of all threads together."""
+        """Return the rate of all threads together in GB/s (10^9 bytes of loads and stores per second)."""
         rate = self._context.machine.facts.ticks_per_second
         if stream.shared:
             bodies = np.max([pair.ticks[:, 2] - bracket_ticks(pair) for pair in pairs], axis=0)
