@@ -1,4 +1,4 @@
-"""Statistics that every question shares: plain arrays in, plain records out. Knows no machine and no parameter.
+"""Statistical methods that all scenarios share: functions that take NumPy arrays and return plain records.
 
-Each module gives the source of its method. `decide` is the place that makes a finding of an estimate.
+No module depends on a machine; each cites its method's source. `decide` turns estimates into findings for the report.
 """
