@@ -1,9 +1,9 @@
-"""What a cache of given ways and replacement does with sequences of lines of one set: the candidates' predictions.
+"""Model one set of a cache under a given replacement policy, to predict which loads of a sequence miss.
 
-A model of its own, of the tags of one set: it is what inference compares measurements with, whatever machine they come
-from. The policies are the textbook ones; those by ages of two bits are written as Abel and Reineke do
-(nanoBench, ISPASS 2020): H = age after a hit by the age before, M = age of a new line, R = which of the oldest leaves,
-U = how ages are raised where none is oldest, UMO = only when a line has to leave.
+Inference compares measured misses with these predictions, on any machine. The model holds tags only, no data. Policies
+with two-bit ages (QLRU, "quad-age LRU") are named as Abel and Reineke do (nanoBench, ISPASS 2020): H = a line's age
+after a hit, by its age before; M = the age of a new line; R = which of the oldest lines is evicted; U = how ages are
+raised if no line has the highest age; UMO = only on a miss.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Lines = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 OLDEST = 3
-"""The highest of two-bit ages."""
+"""The highest two-bit age; a line of this age is evicted next."""
 
 DRAWS = 8
-"""Runs of a policy by chance, whose mean is how probable a miss is."""
+"""Number of simulations of a randomised policy; the mean of their misses is the probability of a miss."""
 
 
 class Policy(NamedTuple):
-    """A replacement policy: its `name` as findings give it, what `kind` of state it keeps, and of ages the rules: age
-    after a hit on age 3 and on age 2, age of a new line (of one in so many, which comes next; others have age 3), which
-    victim rule, which update rule, and whether ages are raised only when a line has to leave."""
+    """A replacement policy: its `name` in findings, the `kind` of state it keeps and, for kind "ages" only, `rules`:
+    age after a hit on age 3; the same on age 2; age n of a new line; m, if only one new line in m has age n and others
+    age 3; number of the rule R for victims; number of the rule U for updates; 1 for UMO, else 0."""
 
     name: str
     kind: str
@@ -47,25 +47,25 @@ POLICIES = (
     Policy("qlru", "ages", (1, 1, 1, 1, 0, 0, 0)),  # H11_M1_R0_U0: Haswell to Coffee Lake
     Policy("qlru", "ages", (1, 1, 1, 16, 0, 0, 0)),  # H11_MR161_R0_U0: the other kind of their sets
 )
-"""All candidates: what is published of CPUs, as `cache.lN.replacement` names it."""
+"""All candidate policies, those published of CPUs; their names are the values of `cache.lN.replacement`."""
 
 
 class _Set:
-    """A set, empty at first: the line that each way holds (None: none) and what its policy remembers."""
+    """State of one set, empty at first: the line number that each way holds (None: none) and the policy's state."""
 
     def __init__(self, policy: Policy, ways: int, rng: np.random.Generator) -> None:
         self.kind, self.rules, self.ways, self.rng = policy.kind, policy.rules, ways, rng
         self.held: list[int | None] = [None] * ways
-        # of each way its age, or when it was used (by FIFO: filled; by trees: when its tree was)
+        # per way: its age (kind "ages"), else the time of its last use (FIFO: of its fill; trees: of its tree's use)
         self.state, self.clock = [OLDEST if policy.kind == "ages" else 0] * ways, 0
-        # trees of equal size, of which the one used longest ago gives up a line: 12 ways are three of four (Ice Lake's
-        # first cache, uops.info), a power of two is one; each node points to the side that was not used last
+        # If the number of ways is no power of two, tree PLRU has several equal trees, and evicts from the one used
+        # longest ago: 12 ways are three trees of four (Ice Lake's L1, uops.info). Nodes point to the older side.
         self.leaves = ways & -ways
         self.points = [[0] * self.leaves for _ in range(ways // self.leaves)]
 
     def load(self, line: int, moved: bool) -> bool:
-        """Whether a load of the line misses; one that hits is `moved` away before it comes back, where the cache is
-        filled by what the one before evicts."""
+        """Load a line, and return whether the load misses. `moved` models an exclusive cache, filled by evictions of
+        the level before: a line that hits moves to that level, leaves this set, and comes back as a new line."""
         hit = line in self.held
         if hit and moved:
             self.held[self.held.index(line)] = None
@@ -76,7 +76,7 @@ class _Set:
         return not hit
 
     def _victim(self) -> int:
-        """The way that gives room to a new line: an empty one if there is any."""
+        """Return the way whose line is replaced by a new one: an empty way if there is one, else by the policy."""
         empty = [way for way, line in enumerate(self.held) if line is None]
         if empty:
             return empty[-1 if self.rules[4] == 2 else 0]
@@ -92,6 +92,7 @@ class _Set:
         return oldest + node - self.leaves if self.kind == "trees" else oldest
 
     def _use(self, way: int, new: bool) -> None:
+        """Update the policy's state for a use of the line in a way: a hit, or a fill if it is `new`."""
         self.clock += 1
         if self.kind == "trees":
             tree, node = way // self.leaves, self.leaves + way % self.leaves
@@ -111,7 +112,7 @@ class _Set:
             self.state[way] = self.clock
 
     def _raise(self, used: int | None = None) -> None:
-        """Raise ages where none is the oldest, but by some rules not that of the way just used."""
+        """Raise the ages of all ways, if none has the highest age; some rules U leave out the way just `used`."""
         update, step = self.rules[5], OLDEST - max(self.state)
         step = step if update < 2 else min(step, 1)
         spared = used if update % 2 else None
@@ -119,9 +120,9 @@ class _Set:
 
 
 def missed(policy: Policy, ways: int, lines: Lines, moved: bool = False) -> Numbers:
-    """How probable it is by a policy that each load of each sequence (line numbers, shape (n, loads)) misses a set that
-    begins empty, shape (n, loads). Between two loads the caches before lose the line; a cache that is filled by what
-    they evict (`moved`) gives a line that hits away."""
+    """Return the probability, shape (n, loads), that each load of each sequence in `lines` (line numbers, shape (n,
+    loads)) misses an initially empty set. All loads reach this cache, as nearer ones lose their lines in between. With
+    `moved` the cache is exclusive: it is filled by evictions of the level before, and lines that hit leave it."""
     rng, chance = np.random.default_rng(1), policy.kind == "random" or policy.rules[3] > 1
     found = []
     for sequence in lines.tolist():
