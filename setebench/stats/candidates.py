@@ -1,10 +1,8 @@
-"""Which of several candidates predicts what was observed, up to a common scale; and whether any of them does.
+"""Compare candidate models, each of which predicts a vector of amounts up to an unknown scale, with an observed vector.
 
-Each candidate predicts a vector of amounts. What was observed is that vector times an unknown scale, with errors that
-are known for each element and candidate, as one may be vague where another one is sharp. The likelihood at the best
-scale (weighted least squares) orders the candidates, each as likely as the others beforehand; the smallest sum of
-squares gives how much even the best one leaves unexplained (chi-squared goodness of fit), so that "none of them" is an
-answer (Kass and Raftery 1995, JASA 90:430).
+The standard error of every element is known for each candidate, as candidates differ in how precisely they predict.
+Candidates with equal prior probabilities are ranked by the likelihood at their best scale (weighted least squares; Kass
+and Raftery 1995, JASA 90:430). The chi-squared goodness of fit says whether even the best candidate should be rejected.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ Numbers = NDArray[np.float64]
 def likeliest(
     observed: Numbers, errors: Mapping[str, Numbers], candidates: Mapping[str, Numbers], ratio: float
 ) -> dict[str, float]:
-    """Fit the observed amounts, shape (n,), by each candidate's prediction and errors > 0 (by name, shape (n,)) at its
-    best scale. Return the most likely one, first, and all that are at least 1 / `ratio` as likely, with the chance that
-    a true candidate leaves as much unexplained. Needs one candidate."""
+    """Fit `observed`, shape (n,), by the prediction of each of at least one of the `candidates` (by name, shape (n,)),
+    with its standard `errors` > 0 (by name, shape (n,)). Return the most likely candidate first and all that are at
+    least 1 / `ratio` as likely, each with its chi-squared p-value: how probable so large a misfit is if it is true."""
     likelihood, fits = dict[str, float](), dict[str, float]()
     for name, predicted in candidates.items():
         weights = 1.0 / errors[name] ** 2
