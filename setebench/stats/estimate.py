@@ -1,7 +1,7 @@
-"""A value with its uncertainty, from epochs: repeated measures that are seconds apart.
+"""Values with their uncertainty, estimated from epochs: repetitions of a measurement that are seconds apart.
 
-What differs from epoch to epoch (frequency, neighbours, where pages lie) is not seen within one, so the spread of epoch
-means is the only honest error of their mean: Student's t with epochs - 1 degrees of freedom (Searle, Casella and
+Clock frequency, co-runners and page placement differ between epochs but not within one, so the standard error is
+computed from the spread of the epochs' means, with Student's t of epochs - 1 degrees of freedom (Searle, Casella and
 McCulloch 1992, Variance Components, chapter 3, the balanced one-way case).
 """
 
@@ -16,33 +16,33 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 CONFIDENCE = 0.95
-"""Of every interval."""
+"""Confidence level of every interval."""
 
 EPSILON = float(np.finfo(np.float64).eps)
-"""Divisors and arguments of logarithms are no less."""
+"""Lower limit of divisors and of arguments of logarithms, against division by zero."""
 
 
 def errors_to_end(degrees: float) -> float:
-    """Standard errors from the middle of an interval to its end, by Student's t; infinite degrees make it normal."""
+    """Return half the width of an interval at `CONFIDENCE`, in standard errors, by Student's t of so many `degrees` of
+    freedom; infinite degrees give the normal distribution."""
     upper = 0.5 + CONFIDENCE / 2
     return float(special.stdtrit(degrees, upper) if degrees < math.inf else special.ndtri(upper))
 
 
 class Interval(NamedTuple):
-    """A value with the ends of its interval, which need not lie equally far off."""
+    """A value and the ends of its confidence interval, which need not be symmetric, all in one unit."""
 
     value: float
     low: float
     high: float
 
     def scaled(self, factor: float) -> Interval:
-        """In another unit."""
+        """Return value and ends multiplied by `factor`, as for another unit."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A value, its standard error, and the degrees of freedom that the error was estimated with (infinite where it is
-    known)."""
+    """A value, its standard error (in the same unit) and that error's degrees of freedom, infinite if it is known."""
 
     value: float
     error: float = 0.0
@@ -50,34 +50,34 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def half_width(self) -> float:
-        """Of the interval at `CONFIDENCE`; infinite without degrees of freedom."""
+        """Half the width of the interval at `CONFIDENCE`; infinite without degrees of freedom."""
         return math.inf if self.degrees < 1 else errors_to_end(self.degrees) * self.error
 
     @property
     def low(self) -> float:
-        """Lower end of the interval."""
+        """Lower end of the confidence interval."""
         return self.value - self.half_width
 
     @property
     def high(self) -> float:
-        """Upper end of the interval."""
+        """Upper end of the confidence interval."""
         return self.value + self.half_width
 
     def doubted(self, relative: float) -> Estimate:
-        """The same with a further standard error, relative to the value, that no number of epochs makes smaller."""
+        """Return the estimate with a systematic error, `relative` to the value, added to its standard error."""
         return msgspec.structs.replace(self, error=math.hypot(self.error, relative * self.value))
 
     def within(self, low: float, high: float) -> bool:
-        """Whether the whole interval lies in [low, high]."""
+        """Return whether the whole confidence interval lies in [low, high]."""
         return low <= self.low and self.high <= high
 
     def outside(self, low: float, high: float) -> bool:
-        """Whether no part of the interval lies in [low, high]."""
+        """Return whether no part of the confidence interval lies in [low, high]."""
         return self.high < low or self.low > high
 
 
 def over_epochs(values: ArrayLike) -> Estimate:
-    """The mean of epoch means, shape (epochs,), finite; NaN with infinite width where there is none."""
+    """Return the mean of finite epoch means, shape (epochs,); one epoch's error is infinite, no epochs give NaN."""
     means = np.asarray(values, dtype=np.float64)
     if len(means) < 2:
         return Estimate(value=float(means[0]) if len(means) else math.nan, error=math.inf, degrees=0)
