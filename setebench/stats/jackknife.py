@@ -1,8 +1,8 @@
-"""The error of anything that is computed from a series of consecutive stretches: leave one block out at a time.
+"""Standard error of any statistic of a time series, by leaving out one block of it at a time.
 
-Delete-a-block jackknife (Quenouille 1949; Tukey 1958; Künsch 1989 for series whose neighbours are alike): the statistic
-is computed again without each of some blocks, and the spread of these values gives its standard error. It suits ratios
-of sums, whose error no formula of means gives.
+This is the delete-a-block jackknife (Quenouille 1949; Tukey 1958; Künsch 1989 for autocorrelated series): the statistic
+is computed without each block in turn, and the spread of these values gives its standard error. It suits ratios of
+sums, for which the formula of the error of a mean doesn't hold.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from setebench.stats.estimate import Estimate, over_epochs
 Part = TypeVar("Part")
 
 BLOCKS = 20
-"""At most so many blocks: the error is then itself known to some 16 % (1 / sqrt(2 (blocks - 1))), and each block is as
-long as the series allows, so that what differs slowly lies within few of them."""
+"""Largest number of blocks: the error itself is then known to 16 % (1 / sqrt(2 (blocks - 1))), and blocks are as long
+as possible, so that slow drifts affect few of them."""
 
 LEAST_BLOCKS = 4
-"""Fewer say too little of their spread for an interval to be given."""
+"""Least number of blocks for a finite interval."""
 
 
 def jackknife(parts: Sequence[Part], statistic: Callable[[Sequence[Part]], float | None]) -> Estimate | None:
-    """The statistic of all parts with its error; None where it can't be computed of all.
-
-    Where fewer than `LEAST_BLOCKS` blocks allow it to be computed without them, the interval is infinite."""
+    """Return the statistic of all `parts` (consecutive pieces of the series) with its standard error; None if it can't
+    be computed. The error is infinite if it can be computed without fewer than `LEAST_BLOCKS` of the blocks."""
     value = statistic(parts)
     if value is None:
         return None
