@@ -1,10 +1,10 @@
-"""The largest number of requests that is served at once: where time jumps, by one search for all kinds of them.
+"""Find how many requests a queue serves at once, as the number of requests after which their total time jumps.
 
-A queue with L entries serves up to L requests in the time of one; the next has to wait for the first to leave. So time
-over the number of requests jumps by most of a latency (a *unit*) behind L. What only limits the rate (a bus, a port)
-makes it a slope. The search goes up in steps, halves the interval of the first rise, and then measures the numbers
-around it in rounds, in random order. Each round votes for one place; of those that enough rounds vote for the largest
-counts, as what else runs takes entries and gives none. A place at the lower end of the window is no jump but a slope.
+A queue with L entries (such as MSHRs) serves up to L requests in the time of one; one more has to wait until an entry
+is free. So time over the number of requests jumps after L by most of a latency (the *unit*), while a limit on the rate
+(a bus, a port) makes a slope. The search goes up in steps, bisects the first rise, then measures all numbers around it
+in rounds, each in random order. Every round votes for a place of the jump. The result is the largest place with enough
+votes, as co-runners only take entries. A jump right at the lower end of the window would be a slope, and gets no vote.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from dataclasses import dataclass
 import numpy as np
 
 Ask = Callable[[int], float]
-"""Returns the time of so many requests at once, in units of what one takes; whatever disturbs makes it longer."""
+"""Function that issues so many requests at once and returns their time in units of a memory latency, measured anew at
+each call; disturbance only lengthens it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JumpParams:
-    """Tunables of the search. Heights of jumps are in `Ask`'s unit: what one more access in memory takes."""
+    """Tunables of the search. Heights of jumps are in `Ask`'s unit, a memory latency."""
 
-    rise: float = 0.3  # least height of a jump: a unit, less what the requests before it needed to set out
-    ratio: float = 1.25  # of numbers tried first: no jump and the next one, at twice the number, hide in one step
-    enough: float = 2.6  # no larger number is tried where time has risen by so much
-    samples: int = 2  # of a number before a window is chosen; the least counts
-    window: int = 3  # numbers before the place, and behind it
-    first: float = 0.6  # a jump is the first place that rises by this part of the highest in the window
-    rounds: int = 6  # of an epoch
-    enough_votes: float = 0.25  # part of the votes that a place needs
-    beyond: float = 0.4  # votes for larger places, of those for this one, that are disturbed rounds
-    rises: int = 3  # places that turn out to be none before the search gives up
+    rise: float = 0.3  # least height of a jump: a unit, less the time in which the requests before it were issued
+    ratio: float = 1.25  # ratio of successive numbers while going up; below 2, as time jumps again after 2 L requests
+    enough: float = 2.6  # rise of time at which going up ends
+    samples: int = 2  # samples of a number while going up and bisecting; the least counts
+    window: int = 3  # numbers that are measured in rounds, below the place and above it
+    first: float = 0.6  # the jump is the first rise of at least this part of the highest one in the window
+    rounds: int = 6  # rounds of an epoch
+    enough_votes: float = 0.25  # least fraction of the votes that a place needs
+    beyond: float = 0.4  # votes for larger places, over those for the result, up to which it is certain
+    rises: int = 3  # rises that rounds don't confirm, after which the search gives up
 
 
 @dataclass(frozen=True, kw_only=True)
 class Jump:
-    """Behind `last` requests time jumps; it may lie between `low` and `high`. None where it never does up
-    to `most`. `times` is the least time of each number. Where votes disagree it is not `certain`."""
+    """Result of a search: time jumps after `last` requests (None: it doesn't, up to `most` requests); votes range from
+    `low` to `high`; `certain`: few rounds voted for a larger number; `times` is each number's least time, in units."""
 
     last: int | None
     low: int = 0
@@ -49,7 +50,8 @@ class Jump:
 
 
 class Search:
-    """Where `ask` jumps among `first` to `most` requests; `near` is where it is expected."""
+    """Search for the number of requests after which the time that `ask` returns jumps. `between` are the least and the
+    largest number to try; `near` is the expected number, which is tried first."""
 
     def __init__(self, ask: Ask, between: tuple[int, int], rng: np.random.Generator, near: int | None = None) -> None:
         self.params, self._ask, self._rng = JumpParams(), ask, rng
@@ -57,17 +59,17 @@ class Search:
         self._times: dict[int, list[float]] = {}
         self._votes: list[int] = []
         self._place: int | None = None
-        if near is None or not self._voted(min(max(near, self._first), self._most)):
+        if near is None or not self._confirmed(min(max(near, self._first), self._most)):
             self._go_up(self._first)
 
     def again(self) -> None:
-        """Another epoch of rounds around the place that was found."""
+        """Measure another epoch of rounds around the place that was found, and add their votes."""
         if self._place is not None:
-            self._vote(self._place)
+            self._measure_votes(self._place)
 
     @property
     def found(self) -> Jump:
-        """What all rounds so far say."""
+        """The jump according to the votes of all rounds so far."""
         times = {number: min(self._times[number]) for number in sorted(self._times)}
         most = max(self._times, default=self._first)
         votes = Counter(self._votes)
@@ -85,30 +87,28 @@ class Search:
             times=times,
         )
 
-    # -- how ---------------------------------------------------------------------------------------------------------
-
     def _time(self, number: int) -> float:
-        """The least of so many samples of a number."""
+        """Return the least time, in units, of at least `params.samples` samples of so many requests."""
         samples = self._times.setdefault(number, [])
         while len(samples) < self.params.samples:
             samples.append(self._ask(number))
         return min(samples)
 
     def _go_up(self, first: int) -> None:
-        """Go up in steps, and vote around each rise, until one is a jump."""
+        """Try larger and larger numbers from `first` on, and vote around each rise, until rounds confirm a jump."""
         before, least, left = first, self._time(first), self.params.rises
         while before < self._most and left:
             number = min(max(before + 1, int(before * self.params.ratio)), self._most)
             if self._time(number) - self._time(before) > self.params.rise:
-                if self._voted(self._halved(before, number)):
+                if self._confirmed(self._bisected(before, number)):
                     return
                 left -= 1
             if self._time(number) - least > self.params.enough:
                 return
             before = number
 
-    def _halved(self, low: int, high: int) -> int:
-        """The last number before the higher rise between two."""
+    def _bisected(self, low: int, high: int) -> int:
+        """Return the number in [low, high) after which time rises, by bisection towards the half that rises more."""
         while high > low + 1:
             middle = (low + high) // 2
             low, high = (
@@ -118,16 +118,17 @@ class Search:
             )
         return low
 
-    def _voted(self, place: int) -> bool:
-        """Whether an epoch of votes around a place finds a jump; else what it said is forgotten."""
+    def _confirmed(self, place: int) -> bool:
+        """Measure one epoch of rounds around `place`, a number of requests, and return whether half of them see a jump
+        near it; if not, forget their votes."""
         self._votes, self._place = [], None
-        if 2 * self._vote(place) < self.params.rounds:
+        if 2 * self._measure_votes(place) < self.params.rounds:
             return False
         self._place = max(self._votes, key=self._votes.count)
         return True
 
-    def _vote(self, place: int) -> int:
-        """Measure around a place in rounds; how many of them see a jump."""
+    def _measure_votes(self, place: int) -> int:
+        """Measure one epoch of rounds around `place`, record each one's vote, and return how many saw a jump."""
         low = max(place - self.params.window, self._first)
         high = min(place + self.params.window, max(2 * place, place + 1), self._most)
         seen = 0
@@ -136,7 +137,7 @@ class Search:
             for number in self._rng.permutation(np.arange(low, high + 1)).tolist():
                 times[number] = self._ask(number)
                 self._times.setdefault(number, []).append(times[number])
-            # a time that a larger number undercuts was disturbed
+            # A time longer than that of a larger number was disturbed, so the running minimum from above is used.
             least = np.minimum.accumulate([times[number] for number in range(high, low - 1, -1)])[::-1]
             rises = np.diff(least)
             if not len(rises) or rises.max() < self.params.rise:
