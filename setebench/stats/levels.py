@@ -1,11 +1,12 @@
-"""Which levels a memory hierarchy has, from short chains of loads over working sets of growing size.
+"""Find the levels of a memory hierarchy by a mixture model of the durations of short chains of dependent loads.
 
-A chain of n loads takes n latencies, of levels that serve them in unknown parts, read on a clock with steps. All sizes
-share the latencies and each has weights of its own, which expectation maximisation finds: for given latencies there is
-one best answer. Latencies begin as the plateaus of long chains; a further one is added where it explains some size
-clearly better than those that are there, so that a level counts that is nowhere alone, and a slope between two levels
-is a mixture and no third one. Latencies that lie closer to each other than levels do are one level: a shared cache that
-others use costs now this, now that. So are those that come as soon as a level does: its loads that a co-runner delays.
+The chains were timed in working sets of growing size. A chain of n loads takes the sum of n latencies, each that of a
+component (roughly a level). All working sets share the components' latencies; each has its own weights (the share of
+loads that each component serves), which expectation maximisation finds. The first components are the plateaus of long
+chains; one is added if it explains some working set clearly better. So a level is found even if it serves no working
+set alone, and a slope between two levels counts as their mixture. In the end close components are joined to one level,
+as the latency of a shared cache varies, and so are components that serve loads as soon as the level before does: those
+are its loads, delayed by a co-runner.
 """
 
 from __future__ import annotations
@@ -27,34 +28,34 @@ Whole = NDArray[np.int64]
 
 
 class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
-    """How components are found, and which of them are levels."""
+    """Tunables of the search for components, and of the choice which of them are levels."""
 
-    alike: float = 0.03  # standard deviation of loads from one level, relative: slices lie at several distances
-    most_alike: float = 0.15  # most of it in what others use, where flushed lines show how much loads differ
-    stray: float = 0.01  # weight of readings that fit nothing (a stall), beforehand
-    bin: float = 0.5  # width of a bin of readings, in standard deviations: no density tells these apart
-    gain: float = 0.05  # logarithm of the likelihood per chain, at some size, from which a component is added
-    near: float = 1.2  # least ratio of two components; closer ones explain the same readings
-    step: float = 1.12  # ratio of the latencies that are tried
-    beyond: float = 2.0  # times the slowest known one up to which they are
-    share: float = 0.3  # weight with which a component begins
-    trial: int = 8  # turns that show whether a component explains anything
-    turns: int = 30  # turns until weights hardly move
-    most: int = 7  # components: seven are three caches and memory in two rows, with one artefact between each
-    private: float = 1.5  # least ratio of a level to the one before, of the first three; sold ones differ by more
-    shared: float = 1.8  # the same further out, where what others do costs up to half as much again
-    seen: float = 0.25  # part of some working set that a level serves at least
-    early: float = 0.35  # of that, most where the level before serves: more is that level's loads, which others delay
-    as_memory: float = 1.6  # ratio of memory to what is none of the caches: open rows answer in two thirds of the time
+    alike: float = 0.03  # standard deviation of a component's latencies, relative: slices lie at several distances
+    most_alike: float = 0.15  # the same for shared levels, at most: there it is what single loads of flushed lines show
+    stray: float = 0.01  # prior weight of readings that fit no component, such as stalls
+    bin: float = 0.5  # width of a bin of readings, in standard deviations: finer bins don't change a likelihood
+    gain: float = 0.05  # least gain in log-likelihood per chain, in some working set, for which a component is added
+    near: float = 1.2  # least ratio of two components' latencies; closer ones explain the same readings
+    step: float = 1.12  # ratio of successive latencies that are tried for a further component
+    beyond: float = 2.0  # latencies are tried up to so many times the slowest component's
+    share: float = 0.3  # initial weight of an added component
+    trial: int = 8  # iterations after which a tried component is judged
+    turns: int = 30  # iterations of a fit, after which weights have converged
+    most: int = 7  # components at most: three caches, memory with open and closed rows, and artefacts between these
+    private: float = 1.5  # least latency ratio of a level to the one before, for levels 2 and 3; CPUs have larger ones
+    shared: float = 1.8  # the same for further levels, whose latency rises by up to a half under others' load
+    seen: float = 0.25  # least share of some working set that a level serves
+    early: float = 0.35  # a component with more of its largest share in sets of the level before is part of that level
+    as_memory: float = 1.6  # memory's latency over the slowest cache's, at least; loads of open rows take two thirds
 
 
 Chains = Mapping[int, Numbers]
-"""Core cycles of chains of one working set, without what a bracket adds, by the number of their loads."""
+"""Core cycles of one working set's chains, shape (chains,), by number of loads in a chain; timing overhead removed."""
 
 
 class Clock(NamedTuple):
-    """What blurs a reading: the clock's `step` and the variance of a bracket; and what a single load that misses the
-    first cache takes longer than one of a chain. All in cycles."""
+    """Errors of a reading, in cycles: the clock's `step`, the variance of the timing overhead (`jitter2`, cycles²), and
+    the extra time of a lone load that misses level 1 over a load within a chain (`late`)."""
 
     step: float
     jitter2: float
@@ -62,8 +63,9 @@ class Clock(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """`cycles` of the components, shape (components,), the part that each serves of every working set, the flushed
-    lines last: shape (sizes + 1, components), and the logarithm of the likelihood per chain of each set."""
+    """A fitted mixture: the components' latencies (`cycles`, shape (components,)); the share of loads that each serves
+    (`weights`, shape (sizes + 1, components), one row per working set, the last row for flushed lines); and the
+    log-likelihood per chain of each row (`likelihood`, shape (sizes + 1,))."""
 
     cycles: Numbers
     weights: Numbers
@@ -71,9 +73,9 @@ class Mixture(NamedTuple):
 
 
 class Level(NamedTuple):
-    """`cycles` of a load, within `low` and `high` where several components are one level; what lies between `begins`
-    and `stops` is nearer to it than to another one; the part of each working set that the level serves, shape (sizes,),
-    and that nearer levels do."""
+    """A cache level: mean latency in `cycles`, the range of its components' latencies (`low`, `high`), and the range of
+    latencies that are closer to it than to another level (`begins`, `stops`); the share of each working set's loads
+    that it serves (`weights`) and that the levels before it serve (`nearer`), shapes (sizes,)."""
 
     cycles: float
     low: float
@@ -85,32 +87,34 @@ class Level(NamedTuple):
 
 
 def quantised_variance(value: float, step: float) -> float:
-    """Of the readings of one duration on a dithered clock: it lies between two of them, and is read as either."""
+    """Return the variance of readings of a duration `value` on a dithered clock, whose readings are the multiples of
+    `step` right below and above it (in the unit of the arguments, squared)."""
     above = value / step % 1.0
     return above * (1.0 - above) * step**2
 
 
 def density(away: Numbers, jitter2: Numbers, step: float) -> Numbers:
-    """Of readings so far from a duration: a triangle, as a dithered clock with steps makes it, blurred by a normal
-    jitter; no wider than four standard deviations of that it is as good as normal itself."""
+    """Return the probability density of readings at a distance `away` (cycles) from the true duration: the triangle of
+    half width `step` that a dithered clock makes, convolved with normal jitter of variance `jitter2`. Where the step is
+    at most two standard deviations of the jitter, a normal density is as good."""
     sigma = np.sqrt(jitter2)
     z, width = away / sigma, np.broadcast_to(step / sigma, away.shape)
     variance = 1 + width**2 / 6
     found: Numbers = np.exp(-(z**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
     coarse = width > 2
     z, width = z[coarse], width[coarse]
-    found[coarse] = np.maximum(_kink(z + width) - 2 * _kink(z) + _kink(z - width), 0.0) / width**2
+    found[coarse] = np.maximum(_soft_ramp(z + width) - 2 * _soft_ramp(z) + _soft_ramp(z - width), 0.0) / width**2
     return found / sigma
 
 
-def _kink(z: Numbers) -> Numbers:
-    """A rise that begins at 0, blurred by a normal distribution."""
+def _soft_ramp(z: Numbers) -> Numbers:
+    """Return the ramp max(z, 0) convolved with the standard normal distribution, a part of `density`'s triangle."""
     return np.asarray(z * special.ndtr(z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
 
 
 class _Group(NamedTuple):
-    """Bins of chains of one length: mean `cycles`, working set (`source`, ascending) and how many `times`, each of
-    shape (bins,)."""
+    """Histogram of the chains of one length: the bins' mean `cycles`, working set (row `source`, ascending) and number
+    of chains (`times`), each of shape (bins,)."""
 
     cycles: Numbers
     source: Whole
@@ -118,7 +122,8 @@ class _Group(NamedTuple):
 
 
 class _Readings:
-    """All chains. Loads differ by `alike` up to `private_cycles`, beyond by `far`."""
+    """Histograms of all chains, to which mixtures are fitted. The relative standard deviation of a component's latency
+    is `params.alike` up to `private_cycles`, and `far` for slower ones."""
 
     def __init__(self, sources: Sequence[Chains], clock: Clock, private_cycles: float, params: LevelsParams) -> None:
         self.clock, self.params, self.private_cycles = clock, params, private_cycles
@@ -134,10 +139,11 @@ class _Readings:
         self.stray = params.stray / (max(group.cycles.max() for group in each) - min(g.cycles.min() for g in each))
 
     def alike(self, cycles: Numbers) -> Numbers:
-        """Standard deviation of loads that take so long."""
+        """Return the standard deviation of the latencies of components with mean `cycles`, in cycles."""
         return np.asarray(np.where(cycles > self.private_cycles, self.far, self.params.alike) * cycles)
 
     def _binned(self, sources: Sequence[Chains], length: int) -> _Group:
+        """Return the histogram of all chains of `length` loads, with bins of `params.bin` standard deviations."""
         found = []
         for number, chains in enumerate(sources):
             ordered = np.sort(chains[length])
@@ -149,7 +155,8 @@ class _Readings:
         return _Group(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
     def fit(self, begin: Mixture, turns: int, free: NDArray[np.bool_] | None = None) -> Mixture:
-        """Weights after so many turns from those of `begin`; latencies stay but for those that are `free`."""
+        """Return the mixture after so many iterations (`turns`) of expectation maximisation from `begin`. Weights are
+        fitted; of the latencies only those that the mask `free`, shape (components,), selects."""
         cycles, weights = begin.cycles, begin.weights
         ways = self._ways(cycles)
         for _ in range(turns):
@@ -174,9 +181,9 @@ class _Readings:
         return Mixture(cycles, weights, likelihood / self.total)
 
     def _ways(self, cycles: Numbers) -> dict[int, tuple[Numbers, Numbers, Numbers, Numbers, Numbers]]:
-        """By the length of chains: in which ways their loads fall on components, how many each has, shape (ways,
-        components), in how many orders, what they take longer, the density of each bin, shape (bins, ways), and its
-        variance."""
+        """Return by length of chains, for all ways to assign a chain's loads to components: loads of each component,
+        shape (ways, components); number of permutations, and extra cycles of a lone miss, shapes (ways,); the density
+        of each bin, shape (bins, ways); and the variance of a reading, shape (ways,)."""
         found = {}
         for length, group in self.groups.items():
             every = combinations_with_replacement(range(len(cycles)), length)
@@ -190,8 +197,9 @@ class _Readings:
 
 
 def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, params: LevelsParams) -> Mixture:
-    """Fit a mixture of latencies to the chains of working sets, the smallest first, and of flushed lines, the last.
-    `begin` are likely latencies, the first cache's among them; more are added while that explains more; they ascend."""
+    """Return the mixture, by ascending latency, that best explains the chains of `sources`: working sets of ascending
+    size, then flushed lines. The fit starts from the latencies `begin` (cycles; level 1's is among them), and adds
+    components as long as the likelihood gains enough."""
     cycles = np.array(sorted(begin))
     private = float(params.near * cycles[1]) if len(cycles) > 2 else np.inf
     readings = _Readings(sources, clock, private, params)
@@ -199,7 +207,7 @@ def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, par
     found = readings.fit(Mixture(cycles, even, np.zeros(len(sources))), params.turns)
     while len(found.cycles) < params.most and (more := _added(readings, found)) is not None:
         found = more
-    # long chains state the latency of a cache of the core's own; further out they bring lines nearer
+    # Long chains gave exact latencies of private caches; further out they train prefetchers, so those are fitted here.
     free = (found.cycles > private) | ~np.isin(found.cycles, cycles)
     found = readings.fit(found, params.turns, free)
     order = np.argsort(found.cycles)
@@ -207,7 +215,7 @@ def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, par
 
 
 def _added(readings: _Readings, found: Mixture) -> Mixture | None:
-    """With the further component that explains most of some size, by a clear gain; None where there is none."""
+    """Return the mixture with one more component, the best for some working set; None if none gains `params.gain`."""
     params = readings.params
 
     def worth(tried: Mixture) -> float:
@@ -218,7 +226,7 @@ def _added(readings: _Readings, found: Mixture) -> Mixture | None:
         weights = np.pad((1 - params.share) * found.weights, ((0, 0), (0, 1)), constant_values=params.share)
         return readings.fit(Mixture(np.append(found.cycles, cycles), weights, found.likelihood), params.trial)
 
-    tried = [with_one(each) for each in _untried(readings, found.cycles)]
+    tried = [with_one(each) for each in _trial_latencies(readings, found.cycles)]
     best = max(tried, key=worth, default=found)
     if not tried or not worth(best):
         return None
@@ -228,8 +236,9 @@ def _added(readings: _Readings, found: Mixture) -> Mixture | None:
     return readings.fit(best, params.turns)
 
 
-def _untried(readings: _Readings, cycles: Numbers) -> list[float]:
-    """Latencies from the first component to beyond the last, none of them near one that is there."""
+def _trial_latencies(readings: _Readings, cycles: Numbers) -> list[float]:
+    """Return latencies (cycles) to try for a further component: a geometric series from the fastest component to beyond
+    the slowest, without those too near to an existing component in `cycles`."""
     params = readings.params
     steps = int(np.log(params.beyond * cycles.max() / cycles.min()) / np.log(params.step))
     every = [float(cycles.min() * params.step**number) for number in range(1, steps + 1)]
@@ -242,10 +251,11 @@ def _untried(readings: _Readings, cycles: Numbers) -> list[float]:
 
 
 def levels(found: Mixture, params: LevelsParams) -> list[Level]:
-    """The caches, nearest first. Memory is the component that flushed lines spend most time with, as some of them may
-    be prefetched and a few are hit by refreshes, with what is hardly nearer than that, and all beyond."""
+    """Return the cache levels of a fitted mixture, nearest first. Memory's latency is that of the component with the
+    largest weight times latency for flushed lines, as prefetching makes some of these faster and refreshes a few
+    slower. Components from 1 / `as_memory` of it on are memory, not a cache."""
     raw, flushed = found.weights[:-1], found.weights[-1]
-    weights = _rising(raw)
+    weights = _monotone(raw)
     memory = params.as_memory * found.cycles > found.cycles[(flushed * found.cycles).argmax()]
     memory[0] = False
     groups: list[list[int]] = []
@@ -253,16 +263,17 @@ def levels(found: Mixture, params: LevelsParams) -> list[Level]:
         ratio = params.private if len(groups) < 3 else params.shared
         own = [each for each in groups[-1] if weights[:, each].max() >= params.seen] if groups else []
         near = own and found.cycles[number] < ratio * found.cycles[own[-1]]
-        if near or (groups and _early(raw, number, groups[-1]) > params.early * weights[:, number].max()):
+        if near or (groups and _share_too_early(raw, number, groups[-1]) > params.early * weights[:, number].max()):
             groups[-1].append(number)
         elif weights[:, number].max() >= params.seen:
             groups.append([number])
     return [_level(found.cycles, weights, group) for group in groups]
 
 
-def _early(weights: Numbers, number: int, before: list[int]) -> float:
-    """Part that a component serves, on average, of the working sets of which the level before serves half as much as of
-    any; only of smaller ones than that which the component serves most of. 0 where there is none."""
+def _share_too_early(weights: Numbers, number: int, before: list[int]) -> float:
+    """Return the mean share that component `number` serves of those working sets that still belong to the level
+    before it (whose components are `before`): sets of which that level serves at least half of its largest share, and
+    which are smaller than the set that the component serves most of. It is 0 if there are none."""
     smaller = slice(int(weights[:, number].argmax()))
     nearer = weights[:, before].sum(axis=1)
     own = weights[smaller, number][nearer[smaller] >= max(nearer.max() / 2, EPSILON)]
@@ -270,6 +281,7 @@ def _early(weights: Numbers, number: int, before: list[int]) -> float:
 
 
 def _level(cycles: Numbers, weights: Numbers, group: list[int]) -> Level:
+    """Return the level that the components numbered in `group` make up, of a mixture of `cycles` and `weights`."""
     own, mass = cycles[group], weights[:, group].sum(axis=0)
     ends = np.sqrt(np.maximum(cycles[:-1] * cycles[1:], 0.0))
     return Level(
@@ -283,9 +295,9 @@ def _level(cycles: Numbers, weights: Numbers, group: list[int]) -> Level:
     )
 
 
-def _rising(weights: Numbers) -> Numbers:
-    """Weights such that further components never serve less of a larger working set, as what disturbs one evicts
-    lines."""
+def _monotone(weights: Numbers) -> Numbers:
+    """Return weights, shape (sizes, components), made monotone: the share served beyond any component never shrinks
+    with the size of the working set. A larger share in a smaller set is due to disturbance, which evicts lines."""
     beyond = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
     beyond = np.minimum.accumulate(beyond[::-1], axis=0)[::-1]
     return np.asarray(-np.diff(beyond, axis=1, append=0.0))
