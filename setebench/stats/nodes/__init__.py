@@ -1,1 +1,1 @@
-"""Which of many nodes is odd: variance components and robust centres."""
+"""Find nodes of a fleet whose results differ from the others': variance components, robust centres, categories."""
