@@ -1,8 +1,8 @@
-"""Answers that are one of several (yes or no, a name, a count): which nodes give another one than most.
+"""Find nodes of a fleet whose categorical answer (yes or no, a name, a count) differs from that of most nodes.
 
-How often a run gives another answer than its own node's other runs is counted over all nodes. With it follows how
-probable it is that a node's runs agree on another answer by chance (binomial). Without repeated runs nothing is known
-of that, and no node stands out.
+The rate at which a run disagrees with the other runs of its own node is estimated over all nodes. From that rate, the
+binomial distribution gives the probability that a node's runs agree on an unusual answer by chance. Without repeated
+runs the rate is unknown, and no node stands out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Codes = NDArray[np.int64]
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """For every node (`present`: their numbers) the answer that most of its runs give; the answer of most
-    nodes (`usual`), how often a run disagrees with its node (`stray`, an upper estimate), and how probable each node's
-    answer is if it were the usual one (`p`)."""
+    """Answers as integer codes: for each node in `present` (node numbers, ascending) the `answer` of most of its runs,
+    and `p`, the probability of so many such runs if the node's true answer were `usual`, that of most nodes; shapes
+    (nodes,). `stray` is an upper estimate of the rate at which a run disagrees with its node."""
 
     present: Codes
     answer: Codes
@@ -29,12 +29,12 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answers(node: NDArray[np.integer], code: NDArray[np.integer], nodes: int) -> Answers:
-    """Find each node's commonest answer, and how probable it is. Of each run, in any order, its node's number (below
-    `nodes`) and the code of its answer are given, shape (runs,)."""
+    """Return each node's commonest answer and its probability by chance. `node` (numbers below `nodes`) and `code` (the
+    answer, from 0) describe the runs in any order, shape (runs,)."""
     kinds = int(code.max()) + 1
     pairs, counts = np.unique(node.astype(np.int64) * kinds + code, return_counts=True)
     owners, codes = pairs // kinds, pairs % kinds
-    order = np.lexsort((codes, -counts, owners))  # of each node the most frequent answer first
+    order = np.lexsort((codes, -counts, owners))  # by node, each node's most frequent answer first
     owners, codes, counts = owners[order], codes[order], counts[order]
     present, first = np.unique(owners, return_index=True)
     runs = np.bincount(node, minlength=nodes)[present]
