@@ -1,8 +1,8 @@
-"""Variance components of runs within nodes: what differs from run to run, and what from node to node.
+"""Split the variance of a number measured on many nodes into variance between runs of a node and between nodes.
 
-One-way layout with unequal numbers (Searle, Casella and McCulloch 1992, chapter 3), by robust parts: the variance
-within is the median over nodes, each divided by the median of its chi-squared distribution, and what means scatter more
-than that is between nodes. The error that runs state themselves is a lower bound of the variance within.
+This is the one-way layout with unequal numbers (Searle, Casella and McCulloch 1992, chapter 3) with robust estimators:
+the variance within nodes is the median of nodes' variances, each over the median of its chi-squared distribution (at
+least what runs report as their error); the variance between nodes is the rest of the variance of nodes' means.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ Counts = NDArray[np.int64]
 
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs of nodes, summed up. For every node the `mean` of its runs, their number (`runs`), the variance of one run
-    about that mean (`own`, NaN with a single run) with its `degrees` of freedom, and the variance that runs state
-    themselves (`stated`, their mean)."""
+    """Summary of each node's runs, shapes (nodes,): `mean` and number of `runs`; the variance of a run about that mean
+    (`own`, NaN for a single run) with `degrees` of freedom; the mean square of the runs' reported errors (`stated`)."""
 
     mean: Numbers
     runs: Counts
@@ -31,10 +30,10 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Components(msgspec.Struct, frozen=True, kw_only=True):
-    """`within`: variance of one run about its node. `between`: of nodes about the centre; with single runs it includes
-    whatever differs from run to run and is not stated. `repeated`: whether nodes had several runs to judge by. `means`
-    is how the nodes' means lie; for each node `variance` is that of its distance from their centre, and `degrees` are
-    those of Student's t for it."""
+    """Variance of a run about its node's mean (`within`) and of nodes about their centre (`between`; without `repeated`
+    runs on any node it includes unreported variance from run to run). `means` has centre and spread of the nodes'
+    means; per node, shape (nodes,), `variance` is that of its distance from the centre, and `degrees` the degrees of
+    freedom of Student's t for that distance."""
 
     within: float
     between: float
@@ -45,8 +44,8 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int) -> tuple[NDArray[np.int64], Runs]:
-    """The numbers of those nodes that have runs, and their runs summed up. One entry a run, in any order: its node's
-    number below `nodes`, its value, and the standard error that it states (0: none)."""
+    """Return the numbers of all nodes that have runs, ascending, and the summary of their runs. `node` (numbers below
+    `nodes`), `value` and its standard `error` (0 if none is reported) describe the runs in any order, shape (runs,)."""
     every = np.bincount(node, minlength=nodes)
     present = np.flatnonzero(every)
     runs = every[present]
@@ -60,12 +59,10 @@ def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int
 
 
 def components(runs: Runs) -> Components:
-    """What varies within and between the nodes; needs at least one node.
-
-    A node whose runs scatter more than those of others, or state a larger error, is judged by its own variance, so that
-    one disturbed run of several makes no odd node. A single run has no such guard: where it states less than half of
-    the variance that nodes have, a disturbed run is indistinguishable from an odd node, and has one degree of freedom,
-    by which hardly anything stands out."""
+    """Return the variance components of at least one node's runs. A node whose runs scatter more than other nodes', or
+    report larger errors, gets its own larger variance, so that one disturbed run among several doesn't make it an
+    outlier. For a node with one run a disturbance looks like an odd node; if that run reports less than half of
+    the nodes' variance, it gets a single degree of freedom: only an extreme distance is significant."""
     several = ~np.isnan(runs.own)
     repeated = bool(several.any())
     pooled = _pooled(runs.own[several], runs.degrees[several])
@@ -85,6 +82,7 @@ def components(runs: Runs) -> Components:
 
 
 def _pooled(own: Numbers, degrees: Counts) -> float:
-    """The median of the nodes' own variances, each over the median of such a variance; 0 without."""
+    """Return a robust pooled variance: the median of the nodes' variances (`own`, shape (nodes,)), each divided by the
+    median of a unit variance estimated with so many `degrees` of freedom; 0 for no nodes."""
     kinds, places = np.unique(degrees, return_inverse=True)
     return float(np.median(own / (stats.chi2.median(kinds) / kinds)[places])) if len(own) else 0.0
