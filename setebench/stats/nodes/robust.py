@@ -1,7 +1,7 @@
-"""Centre and spread that a minority of odd values can't move.
+"""Robust estimates of centre and spread, which a minority of outliers hardly changes.
 
-Tau estimators (Maronna and Zamar 2002, Technometrics 44:307): start from median and median absolute deviation, weigh
-each value by how far out it lies, and cut off the squares of what is far.
+These are tau estimators (Maronna and Zamar 2002, Technometrics 44:307): they start from the median and the median
+absolute deviation, weight values less the further out they lie, and limit the squared deviations of outliers.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from scipy import special
 Numbers = NDArray[np.float64]
 
 FAR = 4.5
-"""Deviations, in median absolute deviations, from which on a value has no weight in the centre (the paper's c1)."""
+"""Distance from the median, in median absolute deviations, from which on a value has no weight (the paper's c1)."""
 
 CUT = 3.0
-"""Deviations, in median absolute deviations, beyond which squares are cut off for the spread (the paper's c2)."""
+"""Distance from the centre, in median absolute deviations, to which outliers are limited (the paper's c2)."""
 
 _OF_NORMAL = 0.9616
-"""The spread of many normal values before it is made that of their standard deviation: the root of the mean of
-min(x², k²) with k = CUT times their median absolute deviation, 0.6745."""
+"""The uncorrected spread of standard normal values, by which spreads are divided so as to estimate the standard
+deviation: the root of the mean of min(x², k²), with k = CUT times their median absolute deviation of 0.6745."""
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Centre and spread of `count` values; the spread estimates the standard deviation of normal ones."""
+    """Robust centre and spread of `count` values; for normal values the spread estimates their standard deviation."""
 
     centre: float
     spread: float
@@ -33,14 +33,13 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def degrees(self) -> int:
-        """Of Student's t for a value's distance from the centre in spreads: half the number of values, as the other
-        half may be anything. It is never too many: of normal values, 3 to 200 of them, the distance passes the limits
-        of t at 1 in 100, 1,000 and 10,000 at most so often (`tests/stats/test_robust.py`)."""
+        """Degrees of freedom of Student's t for a value's distance from the centre, in spreads: half the number of
+        values, as up to half may be outliers. `tests/stats/test_robust.py` shows that this isn't too many."""
         return self.count // 2
 
 
 def spread(values: Numbers) -> Spread:
-    """Of finite values, shape (n,), n >= 1. The spread is 0 where more than half are equal."""
+    """Return centre and spread of finite values, shape (n,), n >= 1; the spread is 0 if more than half are equal."""
     middle = float(np.median(values))
     deviations = np.abs(values - middle)
     unit = float(np.median(deviations))
@@ -53,12 +52,14 @@ def spread(values: Numbers) -> Spread:
 
 
 def tail(distances: Numbers, degrees: ArrayLike) -> Numbers:
-    """How probable a distance at least so large is, to both sides, by Student's t; 1 without degrees of freedom."""
+    """Return the two-sided p-values of distances from the centre (in spreads, any shape), by Student's t with so many
+    `degrees` of freedom; 1 without any."""
     known = np.asarray(degrees)
     found: Numbers = np.where(known < 1, 1.0, 2 * special.stdtr(np.maximum(known, 1), -np.abs(distances)))
     return found
 
 
 def limit(probability: float, degrees: float) -> float:
-    """The distance that is passed with that probability, to both sides; infinite without degrees of freedom."""
+    """Return the distance from the centre (in spreads) that has this two-sided p-value, by Student's t; infinite
+    without `degrees` of freedom."""
     return -float(special.stdtrit(degrees, probability / 2)) if degrees >= 1 else float("inf")
