@@ -1,8 +1,8 @@
-"""Plateaus of a cost over growing size: levels as anybody sees them in a curve, whatever lies between them.
+"""Find the plateaus of a curve of cost (cycles a load) over working-set size; each is the latency of a cache level.
 
-On a plateau neighbouring sizes of independent rounds cost alike; between two of them lies a rise whose shape depends
-on replacement and on where pages lie, so nothing is read from it. Dynamic programming finds the plateaus that explain
-the most sizes.
+On a plateau neighbouring sizes cost about the same in independent rounds. Between two plateaus lies a rise whose shape
+depends on replacement and on page placement, so it is not used. Dynamic programming finds the plateaus that explain the
+most sizes.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ Numbers = NDArray[np.float64]
 
 
 class PlateausParams(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plateau is."""
+    """Tunables of the search for plateaus."""
 
-    alike: float = 0.03  # standard deviation of sizes on a plateau, relative; more joins levels, less loses noisy ones
-    unlike: float = 4.0  # squared deviations from which a size rather lies on a rise; also what a plateau must gain
-    octaves: float = 0.45  # least width: two sizes half an octave apart
-    apart: float = 1.25  # least ratio of two levels; closer ones are sold nowhere
-    near: float = 0.08  # a round agrees with a size within this, relative
-    agree: float = 0.4  # part of rounds and sizes that must agree: a dip of one round is no plateau
-    disturbed: float = 1.03  # a size that costs so much more than a larger one was disturbed, and is left out
-    disturbed_cycles: float = 0.2  # as much is left to noise where costs are a few cycles
+    alike: float = 0.03  # relative standard deviation of costs on a plateau; more joins levels, less loses noisy ones
+    unlike: float = 4.0  # penalty, in squared deviations, of each size on a rise, and of each plateau
+    octaves: float = 0.45  # least width of a plateau: two sizes half an octave apart
+    apart: float = 1.25  # least ratio of the costs of successive plateaus; no CPU has levels closer than that
+    near: float = 0.08  # largest relative difference of a round's cost from the plateau's that counts as agreement
+    agree: float = 0.4  # least fraction of rounds and sizes that agree: a dip in one round is not a plateau
+    disturbed: float = 1.03  # a size that costs more than so many times a larger size was disturbed, and is ignored
+    disturbed_cycles: float = 0.2  # tolerance added to that in cycles, for noise where costs are a few cycles
 
 
 PARAMS = PlateausParams()
 
 
 class Plateau(NamedTuple):
-    """Sizes number `first` to `last` (of all that were given) cost about `cycles`."""
+    """A plateau: the sizes with indices `first` to `last` (inclusive) cost about `cycles` a load."""
 
     first: int
     last: int
@@ -43,8 +43,8 @@ class Plateau(NamedTuple):
 
 
 def plateaus(sizes: Numbers, cycles: Numbers) -> list[Plateau]:
-    """All plateaus of costs of shape (rounds, sizes), NaN where a round has none, over ascending sizes (n,): those that
-    ascend and leave the least to rises."""
+    """Return the plateaus of `cycles` (cost a load, shape (rounds, sizes), NaN where a round lacks a size) over
+    ascending `sizes` (bytes, shape (sizes,)): the series of ascending plateaus with the least penalty."""
     known = np.flatnonzero(np.isfinite(cycles).any(axis=0))
     low = np.nanquantile(cycles[:, known], LATENCY, axis=0)
     ahead = np.minimum.accumulate(low[::-1])[::-1]
@@ -66,8 +66,9 @@ def plateaus(sizes: Numbers, cycles: Numbers) -> list[Plateau]:
 
 
 def _candidates(octaves: Numbers, logs: Numbers) -> list[tuple[Plateau, float]]:
-    """All runs of sizes that are wide enough, alike, and seen by enough rounds, with their misfits; by their last size.
-    `logs` are costs of shape (rounds, sizes)."""
+    """Return all ranges of sizes that could be a plateau, ordered by their last size, each with its misfit (the sum of
+    squared deviations): wide enough, of similar cost, and with enough rounds that agree. `octaves` are the sizes in
+    binary logarithms, shape (sizes,); `logs` are natural logarithms of costs, shape (rounds, sizes)."""
     low, found = np.nanquantile(logs, LATENCY, axis=0), []
     for last in range(len(octaves)):
         for first in range(last):
