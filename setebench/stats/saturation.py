@@ -1,5 +1,4 @@
-"""What a curve of memory latency over load shows: the knee, and whether the memory was saturated (Helm and Taura 2019,
-4.3)."""
+"""Find the knee of a curve of memory latency over bandwidth, and saturated memory (Helm and Taura 2019, 4.3)."""
 
 from __future__ import annotations
 
@@ -12,16 +11,15 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """The knee is where latency passes `knee` times the idle one, as Helm and Taura put it; queues of a memory
-    controller then hold half a request more on average. A thread that brings less than `little_more` times the rate
-    brings nothing: peaks of repeated runs differ by as much."""
+    """Thresholds of the knee and of saturation."""
 
-    knee: float = 1.5
-    little_more: float = 1.03
+    knee: float = 1.5  # ratio of latency at the knee to idle latency (Helm and Taura): half a request more is queued
+    little_more: float = 1.03  # least ratio of bandwidths that counts as a gain: peaks of repeated runs differ by less
 
 
 class Load(NamedTuple):
-    """One load point: loading threads, their delay, GB/s of all threads together, latency in ns beside them."""
+    """One point of the curve: the number of loading `threads`, their `delay` (no-operations between accesses; 0 is full
+    load), the `bandwidth` of all threads together in GB/s, and the `latency` of a load at the same time in ns."""
 
     threads: int
     delay: int
@@ -30,9 +28,9 @@ class Load(NamedTuple):
 
 
 def knee_bandwidth(loads: Sequence[Load], idle: float, params: Params) -> float | None:
-    """GB/s at which latency passes the knee over `idle`, between the load points around it; None if it never does.
-
-    Latency may scatter: what counts is the lowest load from which on it stays above."""
+    """Return the bandwidth in GB/s at which latency passes `params.knee` times the `idle` latency (ns), interpolated
+    between two load points; None if latency doesn't pass that limit. As latency scatters, the knee is the lowest
+    bandwidth from which on all latencies are above the limit."""
     limit, ordered = params.knee * idle, sorted(loads, key=lambda load: load.bandwidth)
     first = max((number + 1 for number, load in enumerate(ordered) if load.latency <= limit), default=0)
     if first == len(ordered):
@@ -42,8 +40,9 @@ def knee_bandwidth(loads: Sequence[Load], idle: float, params: Params) -> float 
 
 
 def saturated(loads: Sequence[Load], idle: float, params: Params) -> bool:
-    """Whether memory was seen to give no more: with the same delay one more thread brought nothing, and latency had
-    passed the knee with and without it. A rate that one thread alone can't raise is that thread's limit."""
+    """Return whether the load points show saturated memory: at some delay, the largest number of threads got no more
+    bandwidth than one thread fewer, and both latencies were above the knee. Two thread counts are compared since a
+    single thread may be limited by its own core instead. `idle` is the idle latency in ns."""
     threads = sorted({load.threads for load in loads})
     if len(threads) < 2 or threads[-1] - threads[-2] != 1:
         return False
