@@ -1,8 +1,8 @@
-"""Steps of a cost over the number of lines or pages that are used in turn: what a table of entries holds, and a miss.
+"""Find steps of a curve of cost over the number of pages (or lines) accessed cyclically, and infer table sizes.
 
-A set of W ways that replaces the oldest entry has lost one once W others of the set were used. If pages fill sets
-evenly, a step is sharp: it begins at the number of entries and is one entry of each set long. It is known from where a
-quarter, a half and three quarters of the step have risen.
+A hardware table such as a TLB makes a step: its height is the penalty of a miss, its place the number of entries. If
+pages fill the table's sets evenly and sets replace the oldest entry, the step begins at the number of entries and ends
+one entry per set later. A step is described by the numbers at which 1/4, 1/2 and 3/4 of it have risen.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 PARTS = np.array([0.25, 0.5, 0.75])
-"""Of a step, at which it is known where it has risen so far."""
+"""Fractions of a step's height whose positions describe the step."""
 
 
 class StepParams(msgspec.Struct, frozen=True, kw_only=True):
     """Thresholds for plateaus and steps of a cost curve, and sizes of hardware tables (TLBs) that are considered."""
 
-    flat: float = 0.15  # rise of a plateau, of the step's; less finds none where walks get dearer, more a slope
-    flat_cycles: float = 0.3  # the same in cycles
-    length: float = 1.4  # ratio of a plateau's ends: two tables differ by more
-    apart: float = 0.25  # a further step is at least this fraction of the plateau before it, and `least_cycles`
-    least_cycles: float = 3.0  # no table answers sooner after the one before it
-    most_single: int = 320  # entries of a table of one set, all of which are compared at once; 160 are the most known
-    error: float = 0.02  # relative error of where a part of a sharp step has risen: between numbers a few % apart
-    most_ways: int = 32  # of set-associative tables
-    sure: float = 0.95  # probability from which a number of entries is said to be known
+    flat: float = 0.15  # most variation of a plateau over its step's height, as walks get slower; more accepts slopes
+    flat_cycles: float = 0.3  # variation in cycles that a plateau may have besides
+    length: float = 1.4  # least ratio of the numbers at a plateau's ends: sizes of two tables differ by more
+    apart: float = 0.25  # least height of a step, as a fraction of the cost of the plateau before it
+    least_cycles: float = 3.0  # least height of a step in cycles: a miss in no table costs less
+    most_single: int = 320  # entries of a fully associative table at most; the largest known one has 160
+    error: float = 0.02  # relative error of the positions of a sharp step: measured numbers are a few % apart
+    most_ways: int = 32  # ways of a set-associative table at most
+    sure: float = 0.95  # posterior probability from which a number of entries counts as measured
 
 
 STEPS = StepParams()
 
 Risen = tuple[float, float, float]
-"""Numbers of lines or pages at which a quarter, a half and three quarters of a step have risen."""
+"""Position of a step: the numbers of pages (or lines) at which 1/4, 1/2 and 3/4 of its height are reached."""
 
 
 class Step(NamedTuple):
-    """Cost rises from the plateau `before` to the plateau `behind`."""
+    """A step from a plateau of cost `before` to one of cost `behind` (cycles), at the position `risen`."""
 
     before: float
     behind: float
@@ -48,8 +48,8 @@ class Step(NamedTuple):
 
 
 def plateau(numbers: Numbers, cost: Numbers, before: float) -> slice | None:
-    """The next plateau above one of cost `before`: the first range of numbers, with ends at a ratio of `length` at
-    least, on which costs are flat and lie a step higher. None where there is none."""
+    """Return the indices of the next plateau above one of cost `before` (cycles), or None: the first range of `numbers`
+    (ascending, shape (n,)) that spans a ratio of `length`, with a flat `cost` (cycles, shape (n,)) a step higher."""
     for begin in np.flatnonzero(cost > before + max(STEPS.least_cycles, STEPS.apart * before)):
         end = int(np.searchsorted(numbers, STEPS.length * numbers[begin]))
         if end >= len(numbers):
@@ -63,7 +63,8 @@ def plateau(numbers: Numbers, cost: Numbers, before: float) -> slice | None:
 
 
 def steps(numbers: Numbers, cost: Numbers) -> list[Step]:
-    """All steps of costs, shape (n,), over ascending numbers, each between two plateaus; the first costs nothing."""
+    """Return all steps of `cost` (cycles, shape (n,)) over ascending `numbers` of pages (shape (n,)), each between two
+    plateaus. Cost is counted above that of small numbers, so the first plateau has cost 0."""
     before, found = 0.0, list[Step]()
     while (part := plateau(numbers, cost, before)) is not None:
         behind = float(np.median(cost[part]))
@@ -75,7 +76,7 @@ def steps(numbers: Numbers, cost: Numbers) -> list[Step]:
 
 
 def _reached(numbers: Numbers, cost: Numbers, level: float) -> float:
-    """From where on costs are above a level, between two numbers."""
+    """Return the number of pages, interpolated in `numbers`, from which on `cost` stays above `level` (cycles)."""
     last = int(np.flatnonzero(cost < level).max(initial=0))
     if last + 1 >= len(numbers) or cost[last] >= level:
         return float(numbers[last])
@@ -84,16 +85,16 @@ def _reached(numbers: Numbers, cost: Numbers, level: float) -> float:
 
 
 def oddness(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The largest odd divisor of each: numbers of entries, ways or slices are the less common the larger it is, 1 /
-    oddness beside a power of two."""
+    """Return the largest odd divisor of each number, shape (n,). Its inverse is the prior weight of a number of
+    entries, ways or slices, as powers of two are the commonest."""
     found: NDArray[np.int64] = numbers // (numbers & -numbers)
     return found
 
 
 def entries_of(risen: Risen, spread: float = 0.0) -> tuple[int, float]:
-    """The number of entries of the table whose step has risen so, if pages fill its sets evenly, and its probability
-    among all tables of up to `most_ways` ways and a power of two of sets, or of one set; odd multiples are less common,
-    as 1 over the multiple. Rounds saw it with so much relative `spread`."""
+    """Return the most probable number of entries of a table with a step at `risen`, and its posterior probability.
+    Candidates are tables of up to `most_ways` ways and a power of two of sets, or of a single set, with pages that fill
+    sets evenly; `oddness` gives their prior weights. `spread` is the relative spread of `risen` over rounds."""
     ways, sets = np.meshgrid(np.arange(1, STEPS.most_ways + 1), 2 ** np.arange(17), indexing="ij")
     single = np.arange(max(2, int(risen[0]) - 4), min(int(risen[2]) + 5, STEPS.most_single))  # one set of so many ways
     numbers = np.concatenate([(ways * sets).ravel(), single])
