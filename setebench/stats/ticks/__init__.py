@@ -1,1 +1,1 @@
-"""What raw ticks say: the clock's step, means with intervals, and which levels served loads."""
+"""Inference from raw ticks: the clock's step, unbiased means, and the share of loads that each cache level served."""
