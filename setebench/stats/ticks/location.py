@@ -1,9 +1,8 @@
-"""From raw ticks to means. Knows no machine.
+"""Unbiased means of elapsed times that were read on a coarse clock.
 
-On a coarse clock one sample says next to nothing: a load of 4 cycles reads as 0 or 26 ticks. But when the wait before
-each start is random over whole clock steps, the *mean* of many samples is unbiased. So nothing here takes a median or
-trims quantised samples; only samples that a stall hit (an interrupt, a stolen time slice) are left out, and those lie
-far outside the steps that the rest occupy.
+On a clock with steps of 26 ticks, a load of 4 cycles reads as 0 or 26 ticks. If a random wait (dither) precedes each
+start, the mean of many readings is unbiased, but a median or a trimmed mean is not. So only samples that a stall hit
+(an interrupt, a time slice that the hypervisor stole) are left out; they are much longer than all others.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 STALL_SPANS = 4.0
-"""A sample further above the median than this many spans (10 % to 90 %, at least one clock step) was hit by a stall.
-Latency tails of memory (refresh, bank conflicts) end well below; an interrupt or a stolen slice lies far above."""
+"""A sample counts as hit by a stall if it exceeds the median by more than so many spans; a span is the distance from
+the 10 % to the 90 % quantile, at least one clock step. Memory refresh and bank conflicts add less, interrupts more."""
 
 
 def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
-    """Which samples (shape (n,)) no stall hit; see `STALL_SPANS`."""
+    """Return a mask, shape (n,), of the samples (ticks, shape (n,)) that no stall hit, by `STALL_SPANS`."""
     low, middle, high = np.quantile(ticks, (0.1, 0.5, 0.9))
     span = max(float(high - low), step_ticks, 1.0)
     without_stalls: NDArray[np.bool_] = ticks <= middle + STALL_SPANS * span
@@ -25,5 +24,6 @@ def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np
 
 
 def mean_ticks(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> float:
-    """Mean of the undisturbed samples, ticks; unbiased below a step if the samples were dithered."""
+    """Return the mean, in ticks, of the samples (shape (n,)) that no stall hit; if the samples' starts were dithered it
+    is unbiased even where it is shorter than a step of the clock."""
     return float(ticks[undisturbed(ticks, step_ticks)].mean())
