@@ -1,8 +1,8 @@
-"""Which levels served some loads: raw ticks unmixed into shares of reference distributions. Knows no machine.
+"""Estimate which share of a set of loads each cache level (or memory) served, from the loads' ticks.
 
-A prefetcher brings a line in time in one repetition and not in the next, and a coarse clock reads neighbouring levels
-alike half of the time. So no threshold decides and no mean of two levels is taken: the histogram of the loads is
-explained as a mixture of histograms that were taken, in the same way, from loads known to be served by each level.
+A prefetcher may bring a line in time in one repetition and not in the next, and on a coarse clock loads from two
+neighbouring levels often read alike, so a threshold on ticks would misclassify. Instead the histogram of the loads is
+fitted as a mixture of reference histograms, each from control loads that are known to be served by one level.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 Fractions = NDArray[np.float64]
 
 BINS = 32
-"""Of ticks, each with as many loads of all references together: its probability is known to a few tenths."""
+"""Number of histogram bins; their edges are chosen so that each bin holds as many loads of all references together."""
 
 SMOOTHING = 0.5
-"""Counts added to each bin of a reference: what it never showed is rare, not impossible."""
+"""Count added to each bin of a reference's histogram, so that a reading that it lacks is rare but not impossible."""
 
 BEYOND = 3.0
-"""Widths of the slowest reference; a load so much further above it was hit by a stall, and is left out."""
+"""Loads above the slowest reference's 95 % quantile by more than so many of its widths (5 % to 95 %) are ignored."""
 
 ITERATIONS = 60
-"""Of expectation maximisation: shares of levels that ticks distinguish no longer move by then."""
+"""Iterations of expectation maximisation; shares of levels that ticks can distinguish have converged by then."""
 
 UNSEEN = 3.0
-"""What never happened in n tries has a rate below 3 / n, with 95 % confidence."""
+"""Half an interval is so much over the number of loads: an event unseen in n trials has a rate below 3 / n (95 %)."""
 
 
 class Shares(NamedTuple):
-    """What part of some loads each level served: shapes (sets, levels), with 95 % intervals. A set of which a stall hit
-    all loads has shares of nan and intervals from 0 to 1."""
+    """For several sets of loads, the share (0 to 1) that each of the `levels` served: `value` with its 95 % interval
+    `low` to `high`, each of shape (sets, levels). If a stall hit all loads of a set, its values are NaN."""
 
     levels: tuple[str, ...]
     value: Fractions
@@ -42,15 +42,15 @@ class Shares(NamedTuple):
 
 
 def unmix(references: Mapping[str, NDArray[np.int64]], sets: Sequence[NDArray[np.int64]]) -> Shares:
-    """Estimate which share of each set of loads (shape (n,), ticks) every level served, in the order of `references`:
-    ticks of loads from each level alone, fastest first, at least 50. Shares have 95 % intervals for so few loads."""
+    """Return the share of each of the `sets` of loads (each of shape (n,), ticks) that every level served. `references`
+    has, by level and fastest first, the ticks of at least 50 control loads that this level alone served."""
     sampled = list(references.values())
     fast, slow = np.quantile(sampled[-1], (0.05, 0.95))
     most = slow + BEYOND * max(slow - fast, 0.1 * slow)
     ticks = np.concatenate(sampled)
     values, cuts = np.unique(ticks), np.quantile(ticks, np.arange(1, BINS) / BINS, method="inverted_cdf")
     below = np.searchsorted(values, np.unique(cuts))
-    # midway to the next value that occurs: loads a little slower than the second level's are no loads of memory
+    # An edge lies midway to the next reading that occurs: loads a little slower than level 2 must not count as memory.
     edges = (values[below] + values[np.minimum(below + 1, len(values) - 1)]) / 2
 
     def histograms(several: Sequence[NDArray[np.int64]]) -> Fractions:
@@ -69,8 +69,8 @@ def unmix(references: Mapping[str, NDArray[np.int64]], sets: Sequence[NDArray[np
 
 
 def expectation(seen: Fractions, densities: Fractions) -> Fractions:
-    """Most likely shares (sets, levels) behind parts by bin (sets, bins) of known densities (levels, bins): the
-    likelihood has one maximum only."""
+    """Return the most likely shares, shape (sets, levels), of levels whose histograms are `densities` (levels, bins),
+    for `seen`, the fraction of each set's loads in each bin (sets, bins). The likelihood has only one maximum."""
     shares, by_bin = np.full((len(seen), len(densities)), 1.0 / len(densities)), np.ascontiguousarray(densities.T)
     for _ in range(ITERATIONS):
         expected = shares @ densities
