@@ -209,8 +209,8 @@ class Evictions:
         return lines[: self.params.most_ways]
 
     def _minimal(self, victim: int, lines: Lines, candidates: Lines) -> CacheSet | None:
-        """Return the minimal set that is left once every line that isn't needed was removed, tested beside lines that were
-        shown to lie in other sets; None where it doesn't evict the victim, or evicts others too."""
+        """Return the minimal set that is left once every line that isn't needed was removed, tested beside lines that
+        were shown to lie in other sets; None where it doesn't evict the victim, or evicts others too."""
         self.turns = self.params.turns[-1]
         if not self.evicts(victim, lines):
             return None
