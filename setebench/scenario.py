@@ -37,10 +37,11 @@ class Option:
 PAGE_BYTES = {"4k": 1 << 12, "2m": 1 << 21, "1g": 1 << 30}
 PAGE_SIZE = Option(
     name="page_size",
-    help="Pages of the memory that is measured, shown by the system. Default: the scenario's choice.",
+    help="Pages of the memory that is measured, shown by the system. Questions about pages of one size keep those. "
+    "Default: the scenario's choice.",
     choices=tuple(PAGE_BYTES),
 )
-"""For scenarios that ask nothing of pages: all that they take by `Context.allocate` lies in such ones."""
+"""All memory that a scenario takes by `Context.allocate` lies in such pages."""
 
 
 def ignore(_what: object) -> None:
@@ -76,6 +77,11 @@ class Context:
         return self.machine.facts.own_cpu if self.cpu is None else self.cpu
 
     @property
+    def large_pages(self) -> bool:
+        """Whether the option `PAGE_SIZE` names other pages than those of 4 KiB, of which some questions are."""
+        return self.options.get(PAGE_SIZE.name) not in (None, "4k")
+
+    @property
     def line_size(self) -> int:
         """Bytes of a line: measured at the first use, `USUAL_LINE` where a flush doesn't show it."""
         if self.calibration.line_bytes is None:
@@ -86,10 +92,16 @@ class Context:
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
         """Memory of the machine (see `Machine.allocate`), in lines of the measured size, on `memory_node`, in pages of
         the size that the option `PAGE_SIZE` names. What is touched later is to be `placed` then."""
-        line, page = self.line_size, PAGE_BYTES.get(self.options.get("page_size") or "", page_size)
-        region = self.machine.allocate(size, page, populate=populate)
-        region.line_size = line
+        page = PAGE_BYTES.get(self.options.get(PAGE_SIZE.name) or "", page_size)
+        region = self.exact_pages(size, page, populate=populate)
         self.placed(region)
+        return region
+
+    def exact_pages(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        """Memory as `allocate` gives it, for questions about pages of this size: no option changes it."""
+        line = self.line_size
+        region = self.machine.allocate(size, page_size, populate=populate)
+        region.line_size = line
         return region
 
     def placed(self, region: Region) -> None:
@@ -99,7 +111,7 @@ class Context:
         if node is not None and not (isinstance(machine, BindsMemory) and machine.bind(region, node)):
             how = "too little is free there, or mbind is not allowed (in a container: --cap-add SYS_NICE)"
             raise UnsupportedError(f"memory can't be put on node {node}: {how}")
-        if not (wanted := self.options.get("page_size")):
+        if not (wanted := self.options.get(PAGE_SIZE.name)):
             return
         seen = region.backing()
         if others := {page: size >> 10 for page, size in seen.items() if page != PAGE_BYTES[wanted]}:
@@ -109,10 +121,10 @@ class Context:
 
     @contextmanager
     def memory(self, size: int, page_size: int = 0) -> Iterator[Region]:
-        """So many bytes in the smallest pages, or in those of a size, until the block ends. Raises `UnsupportedError`
-        where there are not so many."""
+        """So many bytes in the smallest pages, or in exactly those of a size, until the block ends. Raises
+        `UnsupportedError` where there are not so many."""
         page = page_size or min(self.machine.facts.page_sizes)
-        region = self.allocate(-(-size // page) * page, page)
+        region = (self.exact_pages if page_size else self.allocate)(-(-size // page) * page, page)
         try:
             yield region
         finally:

@@ -18,7 +18,7 @@ from setebench.experiments.eviction_sets import Evictions
 from setebench.experiments.levels import find_levels
 from setebench.experiments.paired import rounds
 from setebench.results import Finding
-from setebench.scenario import Context, Option, Scenario
+from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 from setebench.stats.decide import unavailable
 
 from . import eviction_sets
@@ -94,6 +94,7 @@ SCENARIO = Scenario(
     answer=answer,
     parameters=("cache.", "tlb.", "page_fault.", "latency.core_to_core.", "latency.smt.", "thread_start."),
     options=(
+        PAGE_SIZE,
         Option(
             name="all_pairs",
             help="Reads between all pairs of cores. Default: of as many as ten seconds allow.",

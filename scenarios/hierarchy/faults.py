@@ -56,7 +56,7 @@ def first_touches(context: Context, pages: str, params: Params = PARAMS) -> Faul
     line, but not without its translation, so the difference holds the fault and nothing else."""
     machine, (size, count) = context.machine, PAGES[pages]
     most = int(params.memory * machine.facts.memory_bytes) // size
-    region = context.allocate(max(1, min(count, most)) * size, size, populate=False)
+    region = context.exact_pages(max(1, min(count, most)) * size, size, populate=False)
     try:
         pace, touched = [cycles_per_tick(context)], []
         for addresses in _addresses(context, region):

@@ -192,7 +192,7 @@ def tlb_pages(context: Context, page_bytes: int = SMALL_PAGE) -> TlbPages | None
     wanted = min(wanted, PARAMS.most * page_bytes + PARAMS.align_bytes) // page_bytes * page_bytes
     if wanted < 2 * PARAMS.least * page_bytes + PARAMS.align_bytes:
         return None
-    return TlbPages(context, context.allocate(wanted, page_bytes, populate=False))
+    return TlbPages(context, context.exact_pages(wanted, page_bytes, populate=False))
 
 
 def measure_tlbs(pages: TlbPages | None) -> TlbRound:

@@ -15,7 +15,7 @@ from setebench.experiments.bursts.bursts import BurstParams, Bursts, burst_memor
 from setebench.experiments.bursts.controls import Controls
 from setebench.experiments.calibrate import step_ticks
 from setebench.results import Finding
-from setebench.scenario import Context, Option, Scenario
+from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 
 from .ask import Questions
 from .findings import findings
@@ -47,7 +47,10 @@ SCENARIO = Scenario(
     answer=answer,
     parameters=("mshr.",),
     plot=draw,
-    options=(Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),),
+    options=(
+        PAGE_SIZE,
+        Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),
+    ),
     order=30,
     needs=("clock", "issue_pace"),
 )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from setebench.experiments.presence import PAGE_BYTES, PARAMS, Trials
 from setebench.results import Finding
-from setebench.scenario import Context, Option, Scenario
+from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 
 from .confirm import confirmed
 from .curves import BY_ONE, Seen, battery, leads_of, levels_ahead, measure, practices, runs
@@ -107,7 +107,10 @@ SCENARIO = Scenario(
     summary="hardware data prefetchers: which there are, what starts them, how far they run",
     answer=answer,
     parameters=("prefetcher.", "pattern."),
-    options=(Option(name="pattern", help=HELP),),
+    options=(
+        PAGE_SIZE,
+        Option(name="pattern", help=HELP),
+    ),
     plot=plot,
     order=50,
 )

@@ -323,9 +323,12 @@ def _crossing(asker: Asker, name: str, report: Report) -> None:
         return
     if report.findings["crosses_4k"].value is None:
         _goes_on(asker, name, "crosses_4k", report)
+    crosses = report.findings["crosses_4k"].value
+    if context.large_pages:
+        report.open("crosses_4k", "memory lies in larger pages than of 4 KiB (--page-size)")
     if HUGE_BYTES not in context.machine.facts.page_sizes:
         return
-    if report.findings["crosses_4k"].value:
+    if crosses:
         report.add("crosses_4k_in_2m", True)
         return
     try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from setebench.experiments.bursts.bursts import BurstParams, Bursts, burst_memory
 from setebench.experiments.calibrate import step_ticks
 from setebench.results import Finding
-from setebench.scenario import Context, Scenario
+from setebench.scenario import PAGE_SIZE, Context, Scenario
 from setebench.stats import decide
 
 from . import busy, fills, places
@@ -71,6 +71,7 @@ SCENARIO = Scenario(
     summary="what software prefetches do: level filled per hint, faults, full queues, blocking, shared lines",
     answer=answer,
     parameters=("software_prefetch.", "blocking."),
+    options=(PAGE_SIZE,),
     plot=draw,
     order=40,
     needs=("clock", "issue_pace"),

@@ -31,13 +31,15 @@ from .params import Params
 from .trials import QUIETER, Answer, Trials
 
 PAGES, WARM, FRESH = (Base(name) for name in ("pages", "warm", "fresh"))
+IN_LARGE_PAGES = Answer(reason="memory lies in larger pages than of 4 KiB (--page-size)")
 
 
 def across_page(trials: Trials) -> Iterator[Finding]:
     """Whether a prefetch outside the page of the latest load is done: as it comes first where a hint lands
     (`controls`), unless the hint was seen to do something right behind a hit in the page alone."""
     method = f"prefetch {trials.hint} right behind a load from another page, both translations warm"
-    yield Answer(not trials.warmed).finding("software_prefetch.across_page", "bool", method, "prefetched")
+    found = IN_LARGE_PAGES if trials.context.large_pages else Answer(not trials.warmed)
+    yield found.finding("software_prefetch.across_page", "bool", method, "prefetched")
 
 
 # -- without a translation ---------------------------------------------------------------------------------------------
@@ -60,10 +62,12 @@ class Behind:
 def on_tlb_miss(trials: Trials) -> Iterator[Finding]:
     """Whether a prefetch is done that misses the first TLB, or both."""
     pages = (trials.params.first_tlb, trials.params.second_tlb)
-    seen = [_behind(trials, each) for each in pages if each * PAGE_BYTES <= trials.bursts.region.size // 2]
-    method = f"prefetch {trials.hint} behind a traversal of many pages"
-    for level, found in zip(("l1", "l2"), on_tlb_misses(seen, not trials.warmed, trials.params), strict=True):
-        yield found.finding(f"software_prefetch.on_tlb_miss.{level}", "bool", method)
+    method, found = f"prefetch {trials.hint} behind a traversal of many pages", (IN_LARGE_PAGES, IN_LARGE_PAGES)
+    if not trials.context.large_pages:
+        seen = [_behind(trials, each) for each in pages if each * PAGE_BYTES <= trials.bursts.region.size // 2]
+        found = on_tlb_misses(seen, not trials.warmed, trials.params)
+    for level, each in zip(("l1", "l2"), found, strict=True):
+        yield each.finding(f"software_prefetch.on_tlb_miss.{level}", "bool", method)
 
 
 def on_tlb_misses(seen: Sequence[Behind], across: bool, params: Params) -> tuple[Answer, Answer]:
@@ -156,7 +160,7 @@ def first_touches(trials: Trials) -> tuple[float, float]:
     short."""
     context, params, bursts = trials.context, trials.params, trials.bursts
     stride, count, pages = params.spacing * PAGE_BYTES, params.touches + 1, params.fresh_pages
-    region = context.allocate(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)
+    region = context.exact_pages(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)
     try:
         hinted = bursts.rng.permutation(np.arange(pages) % 2 == 0)
         probe = Probe()

@@ -50,6 +50,7 @@ class Pool:
         self.pages: Lines = self.region.address + (number * run + (5 * number + number // run) % run) * TLB_PAGE_BYTES
         self.rng = context.fresh_rng()
         machine.link(self.region, self.rng.permutation(self.pages))
+        context.placed(self.region)
 
     def close(self) -> None:
         """Free the pool's memory."""

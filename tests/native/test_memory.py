@@ -124,6 +124,7 @@ def test_memory_lies_in_pages_of_the_size_that_is_wanted(wanted: str) -> None:
     except UnsupportedError:
         pytest.skip("this system has no such pages")
     assert region.page_size == PAGE_BYTES[wanted]
+    assert context.exact_pages(1, SMALL_PAGE).page_size == SMALL_PAGE
     assert context.evidence["pages"]["size"] == wanted and context.evidence["pages"]["shown_bytes"] >= 3 << 20
     region.backing = lambda: {SMALL_PAGE: 1 << 20, HUGE_PAGE: 1 << 20}
     with pytest.raises(UnsupportedError, match=f"not all memory lies in {wanted} pages"):

@@ -12,7 +12,7 @@ in this state by placements alone: the evictors and the last flush hit the line'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 
@@ -80,11 +80,13 @@ def burst_memory(context: Context, params: BurstParams, *, large: bool = True) -
     pages = sorted(facts.page_sizes, reverse=True) if large else [min(facts.page_sizes)]
     halved = range((params.bytes // params.least_bytes).bit_length())
     for size, page in product([min(params.bytes, facts.memory_bytes // 2) >> times for times in halved], pages):
-        with suppress(UnsupportedError):
+        try:
             region = context.allocate(max(size // page, 1) * page, page)
             break
+        except UnsupportedError as error:
+            lacking = error
     else:
-        raise UnsupportedError(f"bursts of misses need {params.least_bytes >> 20} MiB of memory")
+        raise lacking
     try:
         yield region
     finally:
