@@ -43,7 +43,8 @@ def answer(context: Context) -> Iterator[Finding]:
     if not facts.kernels:
         yield without_kernels(facts)
         return
-    cpus = choose_cpus(facts, context.cpu, context.options.get("threads") or len(facts.cpus))
+    threads = context.options.get("threads")
+    cpus = choose_cpus(facts, context.cpu, len(facts.cpus) if threads is None else threads)
     (width,) = widths_of(facts)
     cases = [Case(kernel, width, cpus) for kernel in kernels_of(facts, tuple(TABLE))]
     budget = Budget(facts, FAST_SECONDS if context.fast else SECONDS)

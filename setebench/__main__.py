@@ -1,5 +1,7 @@
 """`python -m setebench`, and where the program `setebench` begins."""
 
+import errno
+import os
 import sys
 
 from setebench.errors import INTERRUPTED
@@ -14,6 +16,11 @@ def main() -> None:
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except OSError as error:  # of a line that click writes itself, as --help: all else names a file
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would try again at exit
+        sys.exit(f"Error: can't write to standard output: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -31,12 +31,12 @@ from .rules import Asker, ask_rules, isolated, report_stride
 def answer(context: Context) -> Iterator[Finding]:
     """Yield what is found of every prefetcher, or of the one pattern that is wanted."""
     pattern, facts = context.options.get("pattern"), context.machine.facts
-    if pattern:  # before more than the line is measured: a word that is no access must not cost a second
+    if pattern is not None:  # before more than the line is measured: a word that is no access must not cost a second
         parse(pattern, PAGE_BYTES // context.line_size, context.line_size)
     with context.memory(min(PARAMS.pool_bytes, facts.memory_bytes // 4)) as region:
         context.progress("controls")
         trials = Trials(context, region)
-        yield from ask(trials, pattern) if pattern else survey(trials)
+        yield from survey(trials) if pattern is None else ask(trials, pattern)
 
 
 def survey(trials: Trials) -> Iterator[Finding]:

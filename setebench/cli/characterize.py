@@ -107,8 +107,10 @@ def _verified(document: Document, plan: Plan, saved: Path | None, progress: Prog
 
 
 def _way_on(plan: Plan, saved: Path | None) -> str:
-    if saved is None or not saved.exists():
+    if saved is None:
         return "nothing was written (with -o FILE, --resume FILE could go on from here)."
+    if not saved.exists():
+        return "nothing was written, as no scenario had ended."
     machine = f" --machine {plan.machine}" if campaign.runs_code(plan.machine) else ""
     return f"go on with: setebench characterize --resume {saved}{machine}"
 

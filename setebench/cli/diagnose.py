@@ -69,7 +69,7 @@ def _check(values: dict[str, Any]) -> None:
     from setebench.report.plots import plot
 
     if bool(values["command"]) == (values["machine"] != "native"):
-        raise UsageError("name a program to run, or with --machine none, for the demonstration")
+        raise UsageError("name a program to run, or --machine sim:NAME for its demonstration, not both")
     if values["plot"] is not None:
         plot.check_extension(values["plot"])
         store.check_target(values["plot"], values["force"])

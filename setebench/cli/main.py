@@ -102,5 +102,6 @@ def setebench() -> None:
     Each scenario measures one thing on this CPU, on a simulated machine (--machine sim:NAME) or on one of your own
     (--machine module:factory), and reports values with 95 % intervals.
 
-    Exit status: 0 the question was answered, 1 it could not be run, 2 bad use, 130 interrupted.
+    Exit status: 0 the question was answered, 1 it could not be run, 2 bad use, 3 something differs (--exit-code), 130
+    interrupted.
     """

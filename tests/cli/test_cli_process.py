@@ -98,7 +98,8 @@ def test_a_reader_that_leaves_early_is_no_error_to_report(environment: dict[str,
         assert process.stderr.read() == b""
 
 
-def test_a_full_disk_behind_standard_output_is_one_line(environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("words", [("many", "--machine", "plug"), ("many", "--help")])
+def test_a_full_disk_behind_standard_output_is_one_line(environment: dict[str, str], words: tuple[str, ...]) -> None:
     with open("/dev/full", "wb") as full:
-        done = run(environment, "many", "--machine", "plug", stdout=full, stderr=subprocess.PIPE)
+        done = run(environment, *words, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1 and done.stderr == "Error: can't write to standard output: No space left on device\n"
