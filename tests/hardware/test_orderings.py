@@ -19,18 +19,6 @@ OTHER = Base("other")
 SAMPLES = 3000
 
 
-def test_empty_then_hit_then_miss(native: NativeMachine, region: Region) -> None:
-    warm = Probe().load(LINE).fence()
-    cold = Probe().flush(LINE).fence().wait(1000).fence()
-    probes = {
-        "empty": warm.start().stop(),
-        "four hits": warm.start().load(LINE).load(LINE, after=-1).load(LINE, after=-1).load(LINE, after=-1).stop(),
-        "miss": cold.start().load(LINE).stop(),
-    }
-    ticks = means(native, probes, {LINE: region.random_lines(SAMPLES, 1)})
-    assert ticks["empty"] < ticks["four hits"] < ticks["miss"]
-
-
 def test_a_chain_of_dependent_misses_takes_longer_than_as_many_at_once(native: NativeMachine, region: Region) -> None:
     """Chases of flushed lines wait for each other; free loads overlap on any core that holds more than one miss."""
     bases = [Base(f"b{n}") for n in range(4)]
@@ -98,25 +86,3 @@ def test_a_flush_takes_the_line_that_the_system_knows(native: NativeMachine) -> 
     """In one of three tries: where a neighbour hides hits, 64 bytes are taken, which would be no measurement."""
     found = [measured_line(native, None, np.random.default_rng(seed)) for seed in range(3)]
     assert set(found) <= {0, native.facts.line_size} and any(found)
-
-
-# -- software prefetches on this CPU ---------------------------------------------------------------------------------
-
-
-BESIDE = Base("beside")
-
-
-def _pages(region: Region, count: int) -> dict[Base, np.ndarray]:
-    begin = region.address + 4096 * np.random.default_rng(4).integers(0, region.size // 4096, count)
-    return {LINE: begin + 64 * 7, BESIDE: begin + 64 * 50}
-
-
-@pytest.mark.parametrize("hint", ["t0", "nta"])
-def test_a_prefetched_line_loads_faster(native: NativeMachine, region: Region, hint: str) -> None:
-    flushed = Probe().flush(LINE).fence().wait(2000).load(BESIDE).fence()
-    probes = {
-        "prefetched": flushed.prefetch(LINE, hint).wait(3000).fence().start().load(LINE).stop(),
-        "not": flushed.wait(3000).fence().start().load(LINE).stop(),
-    }
-    ticks = means(native, probes, _pages(region, 1500))
-    assert ticks["prefetched"] < 0.8 * ticks["not"]

@@ -53,27 +53,21 @@ def cycles(found: list[Plateau]) -> list[float]:
 
 
 @FEW
-@given(hierarchies(), st.floats(0.4, 2.5), st.integers(0, 1 << 30))
+@given(hierarchies(), st.floats(0.4, 2.5), st.integers(0, 1 << 30), st.integers(0, 3))
 def test_every_level_is_found_and_none_made_up(
-    made: tuple[list[float], list[float], float], bent: float, seed: int
+    made: tuple[list[float], list[float], float], bent: float, seed: int, disturbed: int
 ) -> None:
-    """Whatever the shape of what lies between them; and none of its sizes lies on a rise but at its ends."""
+    """Whatever the shape of what lies between them, and beside rounds that were disturbed; and none of its sizes lies
+    on a rise but at its ends."""
     levels, ends, rise = made
-    found = plateaus(SIZES, noisy(curve(*made, bent), seed))
-    assert cycles(found) == pytest.approx(levels, rel=0.03)
+    found = plateaus(SIZES, noisy(curve(*made, bent), seed, disturbed))
+    assert cycles(found) == pytest.approx(levels, rel=0.03 + 0.01 * (disturbed > 0))
+    if disturbed:
+        return
     octaves = np.log2(SIZES / SIZES[0])
     for flat, begin, end in zip(found, [0.0, *(each + rise for each in ends)], [*ends, 14.0], strict=True):
         assert octaves[flat.first] > begin - rise / 2 - 0.5 / PER_OCTAVE
         assert octaves[flat.last] < end + rise / 2 + 0.5 / PER_OCTAVE
-
-
-@FEW
-@given(hierarchies(), st.integers(0, 1 << 30), st.integers(1, 3))
-def test_rounds_that_were_disturbed_move_no_level(
-    made: tuple[list[float], list[float], float], seed: int, disturbed: int
-) -> None:
-    found = plateaus(SIZES, noisy(curve(*made), seed, disturbed))
-    assert cycles(found) == pytest.approx(made[0], rel=0.04)
 
 
 @FEW

@@ -42,11 +42,6 @@ def uniform_waits(rng: np.random.Generator, count: int, step: float) -> NDArray[
     return rng.random(count) * step
 
 
-def triangular_waits(rng: np.random.Generator, count: int, step: float) -> NDArray[np.float64]:
-    """The sum of two waits spread evenly over one step each."""
-    return rng.random(count) * step + rng.random(count) * step
-
-
 def standard_error(ticks: NDArray[np.int64]) -> float:
     return float(ticks.std()) / len(ticks) ** 0.5
 
@@ -69,7 +64,7 @@ def test_the_mean_of_dithered_samples_is_the_true_duration(step: float, truth: f
 def test_stalls_are_left_out_and_nothing_else(step: float, share: float) -> None:
     rng = np.random.default_rng(4)
     count = 20_000
-    clean = read_clock(rng, np.full(count, 48.3), triangular_waits(rng, count, step), step)
+    clean = read_clock(rng, np.full(count, 48.3), uniform_waits(rng, count, step), step)
     stalled = rng.random(count) < share
     ticks = clean + np.where(stalled, rng.integers(2000, 200_000, count), 0)
     assert (undisturbed(ticks, step) == ~stalled).all()
