@@ -23,7 +23,7 @@ TOOLS = {
     "fleet": ("fleet:fleet", "Measure many nodes that ought to be equal, and find the odd ones."),
     "infer": ("documents:infer", "Run the inference again on recorded answers, without a machine."),
     "repeat": ("repeat:repeat", "Repeat a scenario and compare the answers."),
-    "report": ("documents:report", "Make one self-contained HTML page, or a table, of results."),
+    "report": ("documents:report", "Make one self-contained HTML page of results."),
     "score": ("simulation.score:score", "Score the inference on simulated machines whose truth is known."),
     "show": ("documents:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
     "show-asm": ("show_asm:show_asm", "Show the machine code of a probe."),

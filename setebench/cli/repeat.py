@@ -30,7 +30,7 @@ LIMIT_SECONDS = 86400.0  # of one run, which ends by itself
 @click.option(
     "-n", "runs", type=click.IntRange(min=2), metavar="RUNS", default=10, show_default=True, help="Number of runs."
 )
-@click.option("--scenario", metavar="NAME", default=campaign.NAME, show_default=True, help="One scenario, or all.")
+@click.option("--scenario", metavar="NAME", default=campaign.NAME, show_default=True, help="Or one scenario.")
 @machine_options
 @click.option(
     "--dir",
