@@ -161,11 +161,13 @@ def simulate(**values: Any) -> None:
     from setebench.score import fleet as made
 
     progress = Progress(quiet=values["quiet"])
+    plan = made.Plan(**{name: values[name] for name in ("nodes", "odd", "seed", "runs")})
+    if plan.odd > plan.nodes:  # before machines are run for minutes
+        raise UsageError(f"{plan.odd} odd ones of {plan.nodes} nodes are too many")
     if values["recorded"] is not None:
         recording = made.read_recording(values["recorded"])
     else:
         task = Task(machine="plain", noise="guest", scenarios=("latency",), fast=True, seed=values["seed"])
         recording = made.record(task, MACHINES, lambda done: progress(f"{done} of {MACHINES} simulated machines run"))
-    plan = made.Plan(**{name: values[name] for name in ("nodes", "odd", "seed", "runs")})
     found = made.write(values["folder"], recording, plan)
     progress.result(f"wrote {plan.nodes} nodes to {values['folder']}; {len(found)} of them odd, see {made.TRUTH} there")
