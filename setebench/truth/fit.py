@@ -31,7 +31,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "evictions": ("levels.sets", "levels.ways"),
     "chases": ("levels.latency_cycles", "tlb.entries", "tlb.miss_penalty_cycles", "memory.latency_cycles"),
     "bursts": ("levels.mshr_entries", "levels.mshr_demand_limit", "levels.mshr_prefetch_limit", "core.load_queue"),
-    "streams": ("levels.ports", "levels.latency_cycles", "memory.interval_cycles", "core.issue_width"),
+    "streams": ("levels.ports", "levels.latency_cycles", "levels.fill_interval_cycles", "memory.interval_cycles"),
 }
 """By family of probes, the fields of a machine file (table and name) that decide its answers."""
 

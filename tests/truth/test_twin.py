@@ -10,14 +10,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from asked import findings
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quiet_machines import quiet
 
 from setebench import store
 from setebench.cli.main import setebench
 from setebench.errors import SetebenchError
 from setebench.results import Document, Outcome, Value
+from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.files.loader import load, origins, parse
 from setebench.sim.files.origins import field_name
@@ -43,10 +46,10 @@ def truth_of(name: str) -> Document:
 
 def changed(document: Document, parameter: str, **fields: object) -> Document:
     """The result with one finding changed."""
-    findings = [
+    every = [
         msgspec.structs.replace(each, **fields) if each.parameter == parameter else each for each in document.findings
     ]
-    return msgspec.structs.replace(document, findings=findings)
+    return msgspec.structs.replace(document, findings=every)
 
 
 def unresolved(document: Document, *parameters: str) -> Document:
@@ -92,6 +95,19 @@ def test_the_file_reads_back_as_the_machine_with_an_origin_for_every_field(name:
     assert {origin.origin for origin in read.values()} >= {"measured", "assumed"}
     assert all(origin.parameters for origin in read.values() if origin.origin == "measured")
     assert all(origin.why for origin in read.values() if origin.origin == "assumed")
+
+
+@pytest.mark.parametrize("own", [{}, {"port_bytes": 32, "store_cycles": 1.0}], ids=["shared ports", "ports of stores"])
+def test_streams_show_the_ports_of_loads_and_of_stores_and_the_pace_of_fills(own: dict[str, Any]) -> None:
+    first = {"sets": 32, "fill_interval_cycles": 4.0}
+    machine = quiet(core=spec.Core(**own), l1=first, l2={"sets": 256}, l3={"sets": 2048})
+    options = {"kernel": ["load", "store", "copy"], "threads": "1", "width": ["64"]}
+    found = findings("bandwidth", Context(machine=machine, fast=True, options=options))
+    document = msgspec.structs.replace(truth_of("plain"), findings=[*truth_of("plain").findings, *found.values()])
+    twin = make_twin(document).machine
+    assert twin.core.port_bytes == own.get("port_bytes", 64)
+    assert twin.core.store_cycles == pytest.approx(own.get("store_cycles", 0.0), rel=0.1)
+    assert twin.levels[0].fill_interval_cycles == pytest.approx(4.0, rel=0.1)
 
 
 # -- what is open or bounded --------------------------------------------------------------------------------------
@@ -163,11 +179,9 @@ def test_texts_of_a_result_stay_texts_in_a_machine_file(text: str) -> None:
 
     def of(said: str) -> Document:
         document = unresolved(truth_of("plain"), "cache.l2.ways")
-        findings = [
-            msgspec.structs.replace(each, method=said, reason=each.reason and said) for each in document.findings
-        ]
+        own = [msgspec.structs.replace(each, method=said, reason=each.reason and said) for each in document.findings]
         record = msgspec.structs.replace(document.machine, name=said, facts={**document.machine.facts, "name": said})
-        return msgspec.structs.replace(document, findings=findings, machine=record, started=said)
+        return msgspec.structs.replace(document, findings=own, machine=record, started=said)
 
     written, plain = as_toml(make_twin(of(text))), as_toml(make_twin(of("plain")))
     mine, other = parse(written, "a.toml"), parse(plain, "b.toml")

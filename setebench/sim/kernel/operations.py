@@ -21,6 +21,12 @@ def vector_extra(c: Ints, size: int) -> int:
 
 
 @inlined
+def parts(c: Ints, size: int) -> int:
+    """How many ports an access of so many bytes takes."""
+    return max(size // c[lay.C_PORT_BYTES], 1)
+
+
+@inlined
 def _sibling_runs(c: Ints, s: Ints, th: int) -> bool:
     """Whether another SMT thread of the core takes part in this run."""
     for thread in range(c[lay.C_THREADS_PER_CORE]):
@@ -36,7 +42,7 @@ def load_value(c: Ints, s: Ints, th: int, address: int, size: int, ready: int) -
     core = s[th + lay.T_CORE]
     count(c, s, core, lay.E_LOAD, 1)
     t = translate(c, s, th, address, ready)
-    done = access(c, s, th, address, False, t)
+    done = access(c, s, th, address, parts(c, size), False, t)
     arrives = done
     done += vector_extra(c, size)
     if c[lay.C_SMT_EXTRA_CYCLES] and _sibling_runs(c, s, th):
@@ -78,13 +84,14 @@ def store_leaves(c: Ints, s: Ints, th: int, written: int) -> None:
 
 
 @compiled
-def store(c: Ints, s: Ints, th: int, address: int, operand: int) -> None:
+def store(c: Ints, s: Ints, th: int, address: int, size: int, operand: int) -> None:
     """One store: it retires at once and is written when its line is there, in order with the stores before it."""
     core = s[th + lay.T_CORE]
     count(c, s, core, lay.E_STORE, 1)
     ready = store_enters(c, s, th, operand)
     known = translate(c, s, th, address, ready)
-    written = max(access(c, s, th, address, True, known), s[th + lay.T_STORED] + c[lay.C_ISSUE])
+    step = max(c[lay.C_STORE_CYCLES] * parts(c, size), c[lay.C_ISSUE])
+    written = max(access(c, s, th, address, parts(c, size), True, known), s[th + lay.T_STORED] + step)
     s[th + lay.T_STORED] = written
     hold(c, s, th, max(ready, s[lay.S_ENTRY]))
     if c[lay.C_BLOCKING_STORE]:

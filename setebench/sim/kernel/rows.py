@@ -108,7 +108,7 @@ def _memory_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: I
     elif page_state(c, s, address) == UNMAPPED:
         fault(s, th, address)
     elif kind == Kind.STORE:
-        store(c, s, th, address, operand)
+        store(c, s, th, address, program[row + SIZE], operand)
     elif kind == Kind.FLUSH:
         flush(c, s, th, address, program[row + VARIANT], operand)
     else:

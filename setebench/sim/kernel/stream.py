@@ -77,7 +77,7 @@ def _element(c: Ints, s: Ints, th: int, address: int, word: int, spacing: int, w
             if (word >> BYPASS_AT) & 1:
                 _store_past_caches(c, s, th, address + array * spacing, ready)
             else:
-                store(c, s, th, address + array * spacing, ready)
+                store(c, s, th, address + array * spacing, width, ready)
 
 
 @compiled

@@ -108,6 +108,8 @@ class Core(Table, frozen=True, kw_only=True):
     vector_to_integer_cycles: Annotated[Cycles, says("and back, as in each step of a vector chase")] = 2.0
     vector_load_extra: Annotated[VectorExtra, says("what vector loads take longer")] = VectorExtra()
     access_sizes: Annotated[tuple[Literal[8, 16, 32, 64], ...], several(1, 4, "bytes per access")] = (8, 16, 32, 64)
+    port_bytes: Annotated[Literal[16, 32, 64], says("of an access that a level-1 port moves per cycle")] = 64
+    store_cycles: Annotated[Cycles, says("from store to store; 0 = stores take level-1 ports as loads do")] = 0.0
     flush_cycles: Annotated[Duration, says("a flush takes this long")] = 40.0
     smt_extra_cycles: Annotated[Cycles, says("what a load takes longer beside a sibling thread")] = 0.0
 

@@ -32,6 +32,7 @@ RULES: tuple[Callable[[Readings, Draft], None], ...] = (
     caches.caches,
     core.tlbs,
     core.memory,
+    core.streams,
     core.software_prefetches,
     prefetchers.prefetchers,
     core.coherence,

@@ -26,6 +26,12 @@ COPIES: dict[str, Path] = {
 
 GIGA = 1e9
 SMALL, HUGE = 4096, 2 << 20
+LEAST_PORTS, PARTS = 2, (16, 32, 64)
+"""Loads of 8 bytes in a cycle at least, and how many bytes each may have."""
+
+OWN = 1.2
+"""A pace of lines is a level's own where it takes so many times as long as the misses in flight let lines take."""
+
 LEAST_SETS = 16
 """A table that could have so many sets of usual ways is assumed to be set-associative; a smaller one, fully."""
 
@@ -161,6 +167,35 @@ def memory(readings: Readings, draft: Draft) -> None:
     if peak is not None and peak.value and ratio is not None and rate:
         interval = computed(lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio)
         draft.put(("memory", "interval_cycles"), interval)
+
+
+def streams(readings: Readings, draft: Draft) -> None:
+    """What level 1 moves in a cycle, by the widest loads and stores of one thread, and the pace of lines to a level of
+    which its misses in flight are not the reason. Copies show whether stores have ports of their own."""
+    ratio, hertz, line = readings.get("clock.cycles_per_tick"), readings.fact("ticks_per_second"), readings.line
+    load, store, copy = (_widest(readings, f"l1.{kernel}", ".per_cycle") for kernel in ("load", "store", "copy"))
+    if load and store and copy and min(load.value, store.value) > 0:
+        width = float(load.parameters[0].split(".")[3])
+        ports = computed(lambda rate: max(LEAST_PORTS, round(rate / width)), load)
+        parts = computed(lambda rate: min(PARTS, key=lambda each: abs(math.log(rate / ports.value / each))), load)
+        draft.put((*at(1), "ports"), ports)
+        draft.put(("core", "port_bytes"), parts)
+        times = (1 / load.value, 1 / store.value)
+        if copy.value > 2 / math.sqrt(sum(times) * max(times)):  # nearer to both at once than to one after the other
+            draft.put(("core", "store_cycles"), computed(lambda rate: parts.value / rate, store))
+    for level in (1, 2):
+        rate, further = _widest(readings, f"l{level + 1}.load"), (*at(level + 1), "latency_cycles")
+        if rate and rate.value and ratio and hertz and further in draft.fields:
+            pace = computed(lambda giga, cycles: line * cycles * hertz / (giga * GIGA), rate, ratio)
+            entries = int(draft.fields[(*at(level), "mshr_entries")])
+            if draft.fields.get(("core", "out_of_order"), True) and pace.value * entries > OWN * draft.fields[further]:
+                draft.put((*at(level), "fill_interval_cycles"), pace)
+
+
+def _widest(readings: Readings, start: str, end: str = "") -> Reading | None:
+    """The bandwidth of one thread by its widest accesses."""
+    names = [name for name in readings.names(f"bandwidth.{start}.", f".threads_1{end}") if name.split(".")[3].isdigit()]
+    return readings.get(max(names, key=lambda name: int(name.split(".")[3]))) if names else None
 
 
 def software_prefetches(readings: Readings, draft: Draft) -> None:

@@ -228,13 +228,16 @@ def train_l1(c: Ints, s: Ints, th: int, address: int, misses: bool, source: int,
 
 
 @inlined
-def access(c: Ints, s: Ints, th: int, address: int, writes: bool, t: int) -> int:
-    """When the value of a load is there, or the line of a store may be written; the translation is done at t.
+def access(c: Ints, s: Ints, th: int, address: int, parts: int, writes: bool, t: int) -> int:
+    """When the value of a load is there, or the line of a store may be written; the translation is done at t. So many
+    `parts` of an access take a port each, those of a store where stores have none of their own.
 
     Sets S_SERVED to the level that served it and S_ENTRY to when a miss got its entry.
     """
     core, line = s[th + lay.T_CORE], (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
-    start = port(c, s, 0, core, lay.L_PORTS, t)
+    start = t
+    for _ in range(0 if writes and c[lay.C_STORE_CYCLES] else parts):
+        start = port(c, s, 0, core, lay.L_PORTS, t)
     first = first_way(c, s, 0, core, line)
     at = find(c, s, 0, line, first)
     source = lay.BY_STORE if writes else lay.BY_LOAD
