@@ -67,6 +67,19 @@ def test_what_the_system_says_is_the_baseline(exact: Verified) -> None:
     assert system > plain  # type: ignore[operator]
 
 
+def test_characterize_ends_with_what_its_table_predicts(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("setebench.cli.characterize.MINUTES", 0.05)
+    target = tmp_path / "out.json"
+    words = ["--machine", f"sim:{file}", "--fast", "-q", "--only", "latency", "--verify", "-o", str(target)]
+    result = CliRunner().invoke(setebench, ["characterize", *words])
+    assert result.exit_code == 0, result.output
+    saved = store.load(target)
+    assert 0 < float(saved["verify.all.agreement"].value) <= 100 and saved["latency.l1"].value  # type: ignore[arg-type]
+    assert saved.evidence["verify"]["headline"] in " ".join(result.output.split())
+
+
 def test_the_command_ends_with_3_where_the_twin_is_contradicted(file: Path, tmp_path: Path) -> None:
     result, twin, target = tmp_path / "result.json", tmp_path / "twin.toml", tmp_path / "checked.json"
     result.write_bytes(store.dumps(truth_of_small()))
