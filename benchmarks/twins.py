@@ -1,0 +1,109 @@
+"""How far twins of random simulated machines are right, and how well `verify` and `fit` tell right from wrong ones.
+
+    python benchmarks/twins.py found --machines 60    # twins of what `characterize --fast` finds, in per cent of lines
+    python benchmarks/twins.py wrong --machines 50    # exact twins, and four of each machine with a wrong field each
+    python benchmarks/twins.py fitted --machines 5    # parts of fresh probes that wrong ones miss, before fit and after
+
+A line of JSON for each twin, then median, least and mean. The machines' numbers follow from a hash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from setebench.campaign import characterize
+from setebench.sim import spec
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import load
+from setebench.truth.fit import changed, fit
+from setebench.truth.twin import Twin, fields_of, make_twin, twin_of_file
+from setebench.truth.verify.check import Request, Verified, answered, least_difference, scaled, verify
+from setebench.truth.verify.document import as_document
+
+SKIPPED = ("stream", "loaded-latency", "bandwidth")  # which say nothing of the levels that serve lines
+WRONG, FACTORS, LEAST_SHIFT = 4, (0.5, 0.7, 1.4, 2.0), 0.02  # of a number; part of the probes that must show it
+
+
+def found(request: Request) -> Iterator[dict[str, Any]]:
+    """What the twin of a machine's findings predicts of it, and which part that is of its own answers."""
+    document = characterize(request.machine, skip=SKIPPED, fast=True, seed=request.seed)
+    checked = as_document(verify(make_twin(document), request), document)
+    row = {key: checked[f"verify.all.{key}"].number or 0.0 for key in ("agreement", "ceiling", "defaults")}
+    yield {**row, "part": row["agreement"] / row["ceiling"]}
+
+
+def exact(request: Request) -> Verified:
+    """A machine's own file as its twin."""
+    return verify(twin_of_file(dump(load(request.machine.removeprefix("sim:"))), request.machine), request)
+
+
+def wrong(request: Request) -> Iterator[dict[str, Any]]:
+    """Whether the exact twin of a machine, and twins with a wrong field, are contradicted."""
+    checked = exact(request)
+    yield {"false alarm": checked.contradicted}
+    for twin, how in mistaken(checked):
+        yield {**how, "found": verify(twin, request).contradicted}
+
+
+def fitted(request: Request) -> Iterator[dict[str, Any]]:
+    """The part of fresh probes that a wrong twin answers differently, before it is fitted and after."""
+    for twin, how in mistaken(exact(request)):
+        better, fresh = fit(twin, replace(request, minutes=1.0)), replace(request, seed=request.seed + 1)
+        before, after = (np.mean([row.badness > 0 for row in verify(each, fresh).rows]) for each in (twin, better))
+        yield {**how, "before": float(before), "after": float(after)}
+
+
+def mistaken(checked: Verified) -> Iterator[tuple[Twin, dict[str, Any]]]:
+    """Twins with one wrong number that enough probes show; what is wrong, and the part of the probes that do."""
+    rng, machine, made = np.random.default_rng(checked.request.seed), checked.twin.machine, 0
+    trials, roots = {row.number: row.trial for row in checked.rows}, ("levels", "tlb", "memory", "prefetchers")
+    own, around = answered(machine, checked, trials), checked.around
+    numbers = [each for each in fields_of(machine) if each[0][0] in roots and type(each[1]) in (int, float)]
+    for path, value in (numbers[place] for place in rng.permutation(len(numbers))):
+        factor = float(rng.choice(FACTORS))
+        other = changed(machine, path, type(value)(value * factor))
+        if made == WRONG or not isinstance(other, spec.Machine) or other == machine:
+            continue
+        given = answered(other, checked, trials)
+        apart = [
+            np.abs(scaled(trials[at], own[at], around) - scaled(trials[at], given[at], around)).max()
+            > least_difference(trials[at], own[at])
+            for at in own.keys() & given.keys()
+        ]
+        if (shift := float(np.mean(apart))) >= LEAST_SHIFT:
+            made += 1
+            field = f"{'.'.join(map(str, path))} * {factor}"
+            yield Twin(other, checked.twin.origins, {}), {"field": field, "shift": shift}
+
+
+def main() -> None:
+    parser, rows = argparse.ArgumentParser(description=__doc__.split("\n")[0]), list[dict[str, Any]]()
+    questions = {"found": found, "wrong": wrong, "fitted": fitted}
+    parser.add_argument("question", choices=questions)
+    parser.add_argument("--machines", type=int, default=60)
+    parser.add_argument("--first", type=int, default=1, help="place of the first machine in the list")
+    parser.add_argument("--probes", type=int, default=240)
+    options = parser.parse_args()
+    for place in range(options.first, options.first + options.machines):
+        digest = hashlib.sha256(f"twins of findings {place}".encode()).digest()
+        number = int.from_bytes(digest[:4], "big") % 1_000_000
+        request = Request(machine=f"sim:random:{number}", minutes=None, trials=options.probes, seed=number)
+        for row in questions[options.question](request):
+            rows.append(row)
+            print(json.dumps({"machine": number, **row}), flush=True)
+    for key in dict.fromkeys(key for row in rows for key in row if key != "field"):
+        values = [float(row[key]) for row in rows if key in row]
+        print(
+            f"{key}: median {np.median(values):.4g}, least {min(values):.4g}, mean {np.mean(values):.4g}, {len(values)}"
+        )
+
+
+if __name__ == "__main__":
+    main()
