@@ -180,15 +180,20 @@ def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int
 
 
 def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Seen:
-    """The curve's lines: all of them a few times, then those again that came at all."""
+    """The curve's lines: each a few times after the most accesses before its own. What has come stays, so that only
+    lines that came at all are measured after fewer; and again, where a few times are not enough."""
     trial = replace(curve.trial, opened=opened) if opened else curve.trial
     lines = range(*(trial.window or (0, trials.page_lines)))
     there = {count: {*curve.touched(trials.line_size, count), *trial.held} for count in curve.counts}
     cells = [(line, count) for count in curve.counts for line in lines if line not in there[count]]
-    shares = shares_of(trials.sample(trial, cells, params.first))
-    doubtful = [cell for cell in cells if shares[cell][0] > params.doubt]
-    if doubtful:
+    latest = dict(cells)
+    shares = shares_of(trials.sample(trial, [*latest.items()], params.first))
+    came = {line for (line, _), share in shares.items() if share[0] > params.doubt}
+    if earlier := [(line, count) for line, count in cells if line in came and count < latest[line]]:
+        shares |= shares_of(trials.sample(trial, earlier, params.first))
+    if doubtful := [cell for cell, share in shares.items() if share[0] > params.doubt]:
         shares |= shares_of(trials.sample(trial, doubtful, params.again))
+    shares = {(line, count): shares.get((line, count), shares[line, latest[line]]) for line, count in cells}
     shape = len(curve.counts), len(lines)
     present, first = np.full(shape, np.nan), np.full(shape, np.nan)
     levels = np.full(shape, -1, dtype=np.int64)
