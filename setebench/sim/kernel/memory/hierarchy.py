@@ -68,10 +68,13 @@ def _ask(c: Ints, s: Ints, th: int, level: int, address: int, misses: bool, sour
 
 
 @compiled
-def _virtual_line(c: Ints, s: Ints, physical: int) -> int:
-    """Virtual number of a physical line, -1 for memory that nobody has."""
-    bits = c[lay.C_PAGE_LINES_BITS]
+def _virtual_line(c: Ints, s: Ints, physical: int, seen: int) -> int:
+    """Virtual number of a physical line, -1 for memory that nobody has. Most share the page of the virtual line that
+    was `seen`, so that its translation serves: the host has seldom near what a random page's frame is noted in."""
+    bits, own = c[lay.C_PAGE_LINES_BITS], physical_line(c, s, seen)
     frame = physical >> bits
+    if frame == own >> bits:
+        return seen + physical - own
     if frame < 0 or frame >= c[lay.C_PAGES]:
         return -1
     return (s[c[lay.C_FRAME_TABLE] + frame] - 1 << bits) | (physical & ((1 << bits) - 1))
@@ -121,7 +124,7 @@ def _train_l2(c: Ints, s: Ints, th: int, line: int, misses: bool, source: int, t
     end = _ask(c, s, th, 2, physical_line(c, s, line) << c[lay.C_LINE_BITS], misses, source)
     for k in range(_wanted_from(c, 2), end):
         word = s[k]
-        wanted = _virtual_line(c, s, word >> 3)
+        wanted = _virtual_line(c, s, word >> 3, line)
         if not _wanted(c, s, th, 2, wanted, word, t):
             continue
         if (word >> 1) & 3 == 3:
