@@ -1,1 +1,1 @@
-"""Scenarios: one file per question. Each module has a `SCENARIO`; nothing registers it."""
+"""Scenarios: each module or package here asks one question; its `SCENARIO` object makes it a command."""
