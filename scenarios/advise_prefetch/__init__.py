@@ -1,8 +1,8 @@
-"""Which prefetches pay for a loop, how far ahead, and why; then the proof (Fang et al. 2014, section 7).
+"""Advice on software prefetches for a loop: which hint, how many iterations ahead, and whether they pay, proven by
+timing (Fang et al. 2014, section 7).
 
-Two formulas over the measured table say where to begin; distances and hints around that are timed, step by step; what
-is advised in the end is timed against no prefetch, fixed distances and a sweep, in rounds of which one half chooses and
-the other times.
+Two formulas over measured latencies and miss queues give the first distances; others around them are timed step by
+step. The best is compared with no prefetch and a sweep of distances, in interleaved rounds: half choose, half time.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .proof import Bench, Params, Proof, prove
 METHOD = "distances and hints timed around those of two formulas; proven in interleaved rounds"
 EVIDENCE = "advice"
 MOST_BYTES = 1 << 16
-"""Of a loop's description."""
+"""Largest size in bytes of a TOML file that describes a loop."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the advice and the proof of every loop that is wanted; for a described one there is only evidence."""
+    """Yield advice and proof of every chosen loop. For a loop described in a file, evidence holds the advice."""
     if described := context.options.get("describe"):  # nothing is timed, so there is no finding in it
         advisor = _advisor(context, loop := read_loop(described))
         context.evidence["described"] = {"advice": advisor.advice(advisor.choice(), START), "loop": loop}
@@ -49,7 +49,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Finding]:
-    """One loop: described, advised, proven."""
+    """Yield the findings of the built-in loop `name`, and store its evidence: try prefetch policies, prove the best."""
     bench.context.progress(f"{name}: described")
     advisor = _advisor(bench.context, bench.described(name))
     by_table, proof = advisor.choice(), prove(bench, advisor)
@@ -59,7 +59,7 @@ def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Findin
 
 
 def _findings(name: str, advice: Advice, by_table: Policy, proof: Proof) -> Iterator[Finding]:
-    """The findings of one loop; `name` is the loop's in parameters."""
+    """Yield a loop's findings: advice, speedup, and how far advice and `by_table` (by formula) are from the best."""
     prefix, policy = f"advice.{name}", advice.policy
     yield one_of(f"{prefix}.strategy", advice.strategy, "string", METHOD, EVIDENCE)
     unit = "lines" if advice.unit == "lines" else "iterations"
@@ -74,13 +74,13 @@ def _findings(name: str, advice: Advice, by_table: Policy, proof: Proof) -> Iter
     for kind in ("folklore", "prefetchers_off", "compiler"):
         yield unavailable(f"{prefix}.speedup.{kind}", "ratio", "not measured since 0.2", METHOD)
     for kind, other in (("regret", policy), ("regret.table", by_table)):
-        ratio = proof.ratio(other, proof.best_of(proof.sweep))  # per cent behind the best, which other rounds chose
+        ratio = proof.ratio(other, proof.best_of(proof.sweep))  # time over that of the best, which other rounds chose
         behind = Estimate(value=100 * (ratio.value - 1), error=100 * ratio.error, degrees=ratio.degrees)
         yield measured(f"{prefix}.{kind}", behind, "%", METHOD, EVIDENCE)
 
 
 def _evidence(advice: Advice, proof: Proof) -> dict[str, Any]:
-    """What stands behind the findings of one loop, as plain values: the advice, and curves over distances."""
+    """Return the evidence of one loop: its advice, its description, and cycles per iteration of each policy."""
     return {
         "advice": advice,
         "loop": proof.loop,
@@ -89,12 +89,12 @@ def _evidence(advice: Advice, proof: Proof) -> dict[str, Any]:
 
 
 def _advisor(context: Context, loop: Loop) -> Advisor:
-    """Of a loop, on the findings that the session hands over."""
+    """Return an advisor that computes prefetch distances for a loop from other scenarios' findings."""
     return Advisor(loop, {finding.parameter: finding for finding in context.foundations})
 
 
 def read_loop(path: str) -> Loop:
-    """A loop's description from a TOML file. Raises `UsageError`."""
+    """Return the loop that a TOML file describes. Raises `UsageError` where the file can't be read as one."""
     try:
         return loop_of(tomllib.loads(files.read_bytes(path, MOST_BYTES).decode()))
     except OSError as error:
@@ -104,7 +104,7 @@ def read_loop(path: str) -> Loop:
 
 
 def words(evidence_of: dict[str, Any]) -> str:
-    """What is advised and why, in sentences for people."""
+    """Return the advice on all loops in the evidence, and the reasons for it, as lines of text for the user."""
     found = [*evidence_of.get("advice", {}).values(), *filter(None, [evidence_of.get("described")])]
     return "\n".join(line for own in found for line in _sentences(own["advice"]))
 
@@ -117,7 +117,7 @@ def _sentences(advice: dict[str, Any]) -> Iterator[str]:
 
 
 def plot(document: dict[str, Any]) -> Any:
-    """Time over distance for each loop."""
+    """Return a matplotlib figure of time over prefetch distance, one panel per loop."""
     from .figure import advice_figure  # matplotlib is only loaded for a plot
 
     return advice_figure(document)
