@@ -1,8 +1,7 @@
-"""Policies timed: those that the formulas begin with and those around the fastest, then, of all that were tried, which
-one is advised and how it stands against none and a sweep.
+"""Timing of prefetch policies (distance and hint per cache level): a search for the fastest, and a proof that it pays.
 
-Rounds are interleaved: each runs every policy once. The best of a sweep is chosen on one half of the rounds and timed
-on the other, and so is the advised policy. Chosen and timed on the same rounds either would be the luckiest of many.
+In each round every policy runs once. The even rounds choose the policy to advise, and the best of a sweep over
+distances; the odd rounds time both. If the same rounds did both, the chosen policy could just be the luckiest.
 """
 
 from __future__ import annotations
@@ -27,40 +26,40 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Tunables of trying and proving prefetch advice."""
+    """How many prefetch policies are tried, how often they are timed, and which gain counts."""
 
-    trials: int = 4  # times that policies around the fastest are timed: each step halves or doubles a distance
-    best: int = 2  # of the fastest, around which the next trial goes on: one may have been lucky
-    described_rounds: int = 9  # of a loop without prefetches, on data in level 1 and on its own: some 10 ms
-    trial_rounds: int = 5  # passes of a policy in a trial: they bear two that were disturbed
-    spread: tuple[int, ...] = (4, 32)  # iterations; tried of every single stage: wherever the formulas may be wrong
-    sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; times change little within a factor of 2
-    rounds: int = 32  # of the proof; half choose, half time: 6 give an interval, 16 half of it
-    least_gain: float = 0.02  # part of the time that prefetches must gain in rounds that choose, else none is advised
-    farthest: float = 3.5  # scaled MADs beyond which a round was disturbed (Iglewicz and Hoaglin 1993)
+    trials: int = 4  # times that policies around the fastest ones are timed: each trial halves or doubles a distance
+    best: int = 2  # fastest policies, around which the next trial goes on: one may have been lucky
+    described_rounds: int = 9  # runs of a loop without prefetches, on data in L1 and on its own data: about 10 ms
+    trial_rounds: int = 5  # runs of a policy in a trial: their median tolerates two disturbed ones
+    spread: tuple[int, ...] = (4, 32)  # iterations; tried for every single stage, as the formulas may be wrong
+    sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; time changes little within a factor of 2
+    rounds: int = 32  # rounds of the proof; half choose, half time: 6 give an interval, 16 one half as wide
+    least_gain: float = 0.02  # share of the time that prefetches must gain in choosing rounds to be advised
+    farthest: float = 3.5  # scaled MADs from the median: rounds beyond were disturbed (Iglewicz and Hoaglin 1993)
 
     def faster(self) -> Params:
-        """For --fast."""
+        """Return the settings of --fast: fewer trials and rounds."""
         return replace(self, trials=3, trial_rounds=3, rounds=12)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What a loop is timed with: the question's context, the machine's loops, and the tunables."""
+    """What is needed to time a loop: the scenario's context, the machine's loop runner, and the settings."""
 
     context: Context
     loops: RunsLoops
     params: Params
 
     def run(self, loop: Loop, policies: Sequence[Policy], rounds: int, purpose: int) -> Rows:
-        """So many interleaved rounds of policies; ticks, shape (rounds, policies)."""
+        """Run policies in interleaved rounds; return ticks, shape (rounds, policies). `purpose` seeds the order."""
         seed = int(self.context.rng(purpose).integers(1 << 31))
         return self.loops.run_loop(loop.name, policies, rounds, cpu=self.context.cpu, seed=seed).astype(float)
 
     def described(self, name: str) -> Loop:
-        """The loop of that name, with the cycles of an iteration on data in level 1, and on its own data now.
+        """Return the loop of that name with its cycles per iteration, measured on data in L1 and on its own data.
 
-        Raises `UsageError` for a name that there isn't."""
+        Raises `UsageError` where there is no loop of that name."""
         cycles = []
         for loop in (shape(f"{name.partition('@')[0]}@{RESIDENT}"), shape(name)):
             ticks = float(np.median(self.run(loop, [Policy()], self.params.described_rounds, 99)))
@@ -69,8 +68,8 @@ class Bench:
 
 
 def tried(bench: Bench, advisor: Advisor) -> tuple[Policy, ...]:
-    """Time policies at the distances of the formulas and far from them, then around the fastest, step by step; all that
-    were timed. Policies are compared within their rounds, so that a clock that drifts between trials matters not."""
+    """Return all policies that were timed in the search: at the formulas' distances and far from them, then around the
+    fastest, step by step. Policies are compared within rounds, so a clock that drifts between trials doesn't matter."""
     params = bench.params
     wanted = [*advisor.starts(), *advisor.singles(params.spread)]
     times: dict[Policy, float] = {Policy(): 1.0}
@@ -88,8 +87,8 @@ def tried(bench: Bench, advisor: Advisor) -> tuple[Policy, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """All rounds of one loop: `ticks`, shape (rounds, policies). Rounds 0, 2, … choose the policy to be advised among
-    those `tried`; rounds 1, 3, … time it against the policies of the `sweep`, which are all."""
+    """All rounds of one loop: `ticks`, shape (rounds, policies), of the policies in `sweep`. Rounds 0, 2, … choose the
+    policy to advise among those `tried` in the search; rounds 1, 3, … time it against the whole sweep."""
 
     loop: Loop
     sweep: tuple[Policy, ...]
@@ -97,24 +96,24 @@ class Proof:
     tried: tuple[Policy, ...]
 
     def _times(self, policies: Sequence[Policy], chooses: bool) -> Rows:
-        """Ticks of these policies in the rounds that choose, or in those that time; shape (rounds, policies)."""
+        """Return ticks of these policies, shape (rounds, policies), in the rounds that choose or in those that time."""
         return self.ticks[0 if chooses else 1 :: 2, [self.sweep.index(policy) for policy in policies]]
 
     def best_of(self, policies: Sequence[Policy]) -> Policy:
-        """The policy with the least median time, over that without prefetches, in the rounds that choose."""
+        """Return the policy with the least median time, relative to no prefetches, in the rounds that choose."""
         relative = self._times(policies, True) / self._times([Policy()], True)
         return policies[int(np.argmin(np.median(relative, axis=0)))]
 
     def advised(self, least_gain: float) -> Policy:
-        """The fastest of what was tried in the rounds that choose; none where that gains nothing to speak of, or no
-        more than rounds differ by: the best of many seems to gain something where none does."""
+        """Return the fastest policy of the search in the rounds that choose; no prefetches, if it gains too little or
+        no more than rounds differ by: the best of many seems to gain something even where none does."""
         best = self.best_of(self.tried)
         gain = self._logarithm(Policy(), best, True)
         return best if gain.low > -np.log(1 - least_gain) else Policy()
 
     def ratio(self, numerator: Policy, denominator: Policy) -> Estimate:
-        """Estimate the time with one policy over the time with another: the geometric mean of the ratios within rounds.
-        Rounds that chose a policy don't count, nor do disturbed ones."""
+        """Return the time with one policy over that with another: the geometric mean of their ratio over the
+        undisturbed rounds among those that time."""
         if numerator == denominator:
             return Estimate(value=1.0)
         mean = self._logarithm(numerator, denominator, False)
@@ -122,19 +121,20 @@ class Proof:
         return Estimate(value=value, error=value * mean.error, degrees=mean.degrees)
 
     def _logarithm(self, numerator: Policy, denominator: Policy, chooses: bool) -> Estimate:
-        """The mean logarithm of such a ratio over rounds, without disturbed ones."""
+        """Return the mean logarithm of the ratio of two policies' times over undisturbed rounds of one kind."""
         logs = -np.diff(np.log(self._times([numerator, denominator], chooses)))[:, 0]
         most = Params().farthest * float(stats.median_abs_deviation(logs, scale="normal"))
         return over_epochs(logs[np.abs(logs - np.median(logs)) <= most])
 
     def cycles(self, policy: Policy) -> float:
-        """Median cycles per iteration in the rounds that time, on the scale of the loop's description."""
+        """Return the median cycles per iteration with a policy, from ratios to no prefetches in the rounds that
+        time."""
         rows = self._times([policy, Policy()], False)
         return float(np.median(rows[:, 0] / rows[:, 1]) * self.loop.measured_cycles)
 
 
 def prove(bench: Bench, advisor: Advisor) -> Proof:
-    """Try policies, then run all of them and a sweep over distances in interleaved rounds."""
+    """Return a loop's proof: search for fast policies, then run them and a sweep of distances in interleaved rounds."""
     params, found = bench.params, tried(bench, advisor)
     sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(params.sweep), *found]))
     bench.context.progress(f"{advisor.loop.name}: proof with {len(sweep)} policies")
