@@ -1,7 +1,7 @@
-"""Bandwidth of every level and of memory: streaming kernels over data sets of growing size, on one CPU and on several.
+"""Bandwidth of every cache level and of memory: streaming kernels over one data set per level, on one CPU and several.
 
-Fang et al. 2014, 5.4 and Figure 9; Molka et al. 2017, 3.3; the kernels are those of Röhl et al. 2015. Where the levels
-end is found by a latency sweep (`experiments.levels`), so a rate belongs to a level because its data set fits there.
+A level's data set fits its capacity, which a latency sweep (`experiments.levels`) has measured. Fang et al. 2014, 5.4
+and Figure 9; Molka et al. 2017, 3.3; the kernels are those of Röhl et al. 2015.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from .findings import EVIDENCE, evidence_of, findings_of
 from .sets import bytes_of, shared
 
 ACCESSING = tuple(name for name, kernel in KERNELS.items() if kernel.accesses)
-"""Kernels that load or store: a prefetch that is dropped takes no time and moves no bytes."""
+"""Names of the kernels that load or store. Prefetch-only kernels are left out: a dropped prefetch moves no bytes."""
 
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
 
 SECONDS, FAST_SECONDS = 18.0, 6.0
-"""Of `Budget`, for all rounds."""
+"""Time budget (see `Budget`) of all rounds together, by default and with --fast."""
 
 SMALL_BYTES, SMALL_LEAST, SMALL_TIME = 1 << 19, 1 << 17, 1 / 8000
-"""Passed over in a sample of a small data set, as branch predictors learn where a pass ends; where a machine takes long
-no more than that part of the time allows, but so many that brackets and the last stores are 2 % of it."""
+"""Bytes that a sample of a small data set streams over: many passes, so branch predictors learn where a pass ends. A
+slow machine does `SMALL_TIME` of the time budget, at least `SMALL_LEAST`: brackets and last stores are 2 % of that."""
 
 MEMORY_TIME = 0.03
-"""Of the time, for filling the data set of memory once."""
+"""Share of the time budget for filling memory's data set once."""
 
 SPACED = 1.25
-"""Memory over data: arrays of a block lie apart."""
+"""Memory that a data set takes, relative to its bytes: the arrays of a block have gaps between them."""
 
 NO_ROOM = "no data set of so many threads outgrows the level before and fits this one, in the memory that there is"
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the peaks of every level for each kernel, width and number of threads."""
+    """Yield the bandwidth of every level in GB/s and bytes per cycle, by kernel, access width and thread count."""
     facts = context.machine.facts
     if not facts.kernels:
         yield without_kernels(facts)
@@ -96,7 +96,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _cases(context: Context) -> list[Case]:
-    """Kernels, widths and CPUs to run on; those with the same CPUs beside each other, as they share their memory."""
+    """Return each combination of kernel, width and CPUs; those on the same CPUs, which share memory, in a row."""
     facts, options = context.machine.facts, context.options
     kernels = kernels_of(facts, tuple(options.get("kernel") or DEFAULT_KERNELS))
     widths = widths_of(facts, tuple(options.get("width") or ()))
@@ -107,8 +107,8 @@ def _cases(context: Context) -> list[Case]:
 
 
 def _sizes(context: Context, levels: Levels, case: Case, memory: Outgrowing) -> dict[str, int]:
-    """Bytes of a thread's data set in each level that a case is of, 0 where there is no room for one: all threads' and
-    those of one thread alone are half of the memory. Non-temporal stores go to memory wherever the data was."""
+    """Return the bytes of one thread's data set by level name, 0 where there is no room: the data sets of all threads
+    and those of one thread share half of the memory. Non-temporal stores bypass caches, so they get memory only."""
     threads, facts = len(case.cpus), context.machine.facts
     room, found = facts.memory_bytes // (4 * threads), bytes_of(levels, facts, case.cpus)
     least, most = memory.least // threads, int(room / SPACED)
