@@ -1,4 +1,4 @@
-"""What rounds of a stream say of a level's rate."""
+"""Findings and evidence of bandwidth, made from the rounds of one stream over one level's data set."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from setebench.stats.rounds import rate_of_rounds
 EVIDENCE = "bandwidth"
 
 UNLIKE = 0.3
-"""Of a rate: half of an interval that is wider says that rounds had different parts of the core."""
+"""Largest half width of an interval, relative to the rate: where it is wider, co-runners took varying shares."""
 
 REACHED = 0.95
-"""Of the fastest round, what the rate of a core alone must come to: else too few rounds had all of the core."""
+"""Least rate of a core on its own, relative to its fastest round: below it, too few rounds were undisturbed."""
 
 
 def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding]:
-    """The rate of a level, and what the range of its rounds is.
+    """Yield the bandwidth of one level in GB/s, with and without write-allocate traffic, and in bytes per core cycle.
 
-    One thread in a level that the core clocks has its bytes a cycle at the pace of the core that the result states
-    (`per_ns` cycles a nanosecond): what a round reached depends on the clock that neighbours left the core just then.
-    All threads together lower the clock themselves."""
+    For one thread in a level that the core clocks, GB/s is bytes per cycle times `per_ns`, the core's cycles per
+    nanosecond that the result states, as neighbours may change the clock from round to round. Several threads lower the
+    clock themselves, so their GB/s are used as measured."""
     rolled, case = stream.best_form, stream.case
     values = np.array(stream.rounds[rolled]).T  # gigabytes, bytes a cycle
     rates, cycles = (each[np.isfinite(each)] for each in values)
@@ -52,8 +52,8 @@ def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding
 
 
 def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alone: bool) -> Finding:
-    """A rate that rounds agree on, else a bound: what else ran took the larger part of some rounds, and may have taken
-    some of each. What a core has `alone` is as fast in all quiet rounds."""
+    """Return a measured rate where the `rounds` (shape (rounds,)) agree, else a lower bound: a co-runner that took most
+    of some rounds may have taken a part of all. A core `alone` must also come close to its fastest round."""
     rate = rate_of_rounds(rounds)
     found = decide.measured(parameter, rate, unit, how, EVIDENCE)
     few = alone and rate.value < REACHED * rounds.max()
@@ -65,7 +65,7 @@ def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alon
 
 
 def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
-    """A case as evidence: what it was, and every round of every level's data set in the faster form of its loop."""
+    """Return the evidence of one case: kernel, width, CPUs, and GB/s of all rounds by level in the faster loop form."""
     rounds = [[each.gigabytes for each in stream.rounds[stream.best_form]] for stream in streams]
     return {
         "kernel": case.kernel.name,
