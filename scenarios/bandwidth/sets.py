@@ -1,4 +1,4 @@
-"""Data sets that lie in each level, by where the levels end: found by following pointers, not taken from the system."""
+"""Sizes of data sets that lie in one cache level each, derived from the measured capacities of the levels."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from setebench.machine import Facts
 
 @dataclass(frozen=True, kw_only=True)
 class SetParams:
-    """Sizes of data sets."""
+    """How large a data set is, relative to the capacities of its level and of the next nearer level."""
 
-    part: float = 0.5  # of a level's share of a thread: less hides in the level before, more loses lines to conflicts
-    outgrows: float = 2.0  # data sets over the level before: half as much would partly be served by it
-    widest_part: float = 0.75  # of a share, where twice the level before is more than a part of it
-    shared_step: float = 4.0  # most over the level before in a cache that others may use, of which a part is theirs
+    part: float = 0.5  # of a thread's share of the level: less stays in the nearer level, more has conflict misses
+    outgrows: float = 2.0  # times the nearer level, at least: half as much would partly be served by it
+    widest_part: float = 0.75  # largest part of the share, used where `outgrows` asks for more than `part`
+    shared_step: float = 4.0  # times the nearer level, at most, in a cache of which co-runners may use a part
 
 
 PARAMS = SetParams()
 
 
 def shared(levels: Levels, name: str) -> bool:
-    """Whether other cores use a level, as they do memory and a third level. A second one that is the last may be a
-    cluster's: then its data set is small, twice the first level."""
+    """Whether several cores share this level, as they do memory and a third cache. A second cache counts as private
+    even if it is the last one and may be a cluster's: its data set is small then, twice the first cache."""
     return name not in levels.caches[:2]
 
 
 def bytes_of(levels: Levels, facts: Facts, cpus: Sequence[int]) -> dict[str, int]:
-    """Bytes of each thread's data set in every cache, 0 where none lies in it."""
+    """Return the bytes of one thread's data set for every cache, by level name; 0 where no size fits a level."""
     per_core = max((sum(cpu in group for cpu in cpus) for group in facts.siblings), default=1)
     found: dict[str, int] = {}
     before = 0.0
@@ -42,7 +42,7 @@ def bytes_of(levels: Levels, facts: Facts, cpus: Sequence[int]) -> dict[str, int
 
 
 def _inside(before: float, share: float, maybe_shared: bool) -> int:
-    """Bytes that lie in a level behind one of `before` bytes; its own `share` is 0 where its end isn't known."""
+    """Bytes that outgrow the nearer level (`before` bytes) and fit a `share` of this one (0: unknown), else 0."""
     if not share:
         return int(PARAMS.shared_step * before)
     least = PARAMS.outgrows * before
