@@ -1,8 +1,8 @@
-"""Curves of counted events: the figures of Helm and Taura 2019 (3, 4, 6, 8 to 11) and Molka et al. 2017 (3 to 9), drawn
-from whatever this machine counts; and the load-miss latency above which its memory is saturated.
+"""Curves of counted events: the figures of Helm and Taura 2019 (3, 4, 6, 8 to 11) and of Molka et al. 2017 (3 to 9),
+with counts of this machine; and the load-miss latency above which memory bandwidth is saturated.
 
-Nothing is corrected or gated here: a curve shows what events say, right or wrong. Whether they may be believed is the
-scenario `counters`' question.
+Counts are shown as they are, right or wrong, without correction. The scenario `counters` finds out which can be
+trusted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ METHOD = "between load-miss latencies while more load brings more bandwidth, and
 
 
 def answer(context: Context) -> Iterable[Finding]:
-    """Count what the figure needs; the throttled reader's gives the threshold of saturation."""
+    """Count what the chosen figure needs; with figures of the throttled reader, return the saturation threshold."""
     figure = context.options.get("figure") or USUAL
     experiment = FIGURES[figure].experiment
     params = Params().quicker() if context.fast else Params()
