@@ -1,8 +1,8 @@
-"""What is counted for the figures: of the throttled reader of Helm and Taura 2019 (4.3.1), of a triad whose volume is
-known (5.3), and of working sets of growing size (Molka et al. 2017, 4.1 and 4.3).
+"""Experiments behind the figures: the throttled reader of Helm and Taura 2019 (4.3.1: loads with pauses), a triad of
+known volume (5.3), and chases and streams over working sets of growing size (Molka et al. 2017, 4.1 and 4.3).
 
-Every experiment yields points: what was set, and under each other name the values of its repeats, of which those are
-missing that could not be counted."""
+Every experiment yields points. A point maps the names of its settings to their values, and the name of each counted or
+measured quantity to the list of its repeats, without those that could not be counted."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Tunables, each with its unit and why it is what it is."""
+    """How the throttled reader runs, and over which working sets chases and streams run."""
 
-    delays: tuple[int, ...] = (0, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512)  # no-operations behind four lines
-    repeats: int = 6  # of every point of the throttled reader, as Helm and Taura 2019 took (section 4)
-    rounds: int = 2048  # of four lines, in a run: 512 KiB a thread, beside which starting together is nothing
-    smallest_bytes: int = 8192  # of working sets: any first cache holds it
-    largest_bytes: int = 64 << 20  # twice the part of a last cache that a core of today has
-    lines: int = 1 << 20  # that a point of a working set passes over: in the largest one once
-    little_more: float = 1.03  # a rate that one thread more raises by less than this is the highest
-    most_threads: int = 16  # more than this add load points that differ by little
+    delays: tuple[int, ...] = (0, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512)  # no-operations after every four lines
+    repeats: int = 6  # measurements of every point of the throttled reader, as in Helm and Taura 2019 (section 4)
+    rounds: int = 2048  # groups of four lines in a run: 512 KiB a thread, against which thread starts are short
+    smallest_bytes: int = 8192  # smallest working set: any first cache holds it
+    largest_bytes: int = 64 << 20  # largest one: twice one core's share of a last cache today
+    lines: int = 1 << 20  # lines that a run over a working set passes: those of the largest one once
+    little_more: float = 1.03  # bandwidths within this ratio of the largest one count as the peak
+    most_threads: int = 16  # more than these add points that differ by little
 
     def quicker(self) -> Params:
-        """With --fast."""
+        """Return the settings of --fast: fewer delays and repeats, and smaller working sets."""
         return replace(self, delays=(0, 16, 64, 256), repeats=3, largest_bytes=16 << 20, lines=1 << 18)
 
 
 def _per(counts: dict[str, Count], divisor: float) -> Point:
-    """Counts over a divisor."""
+    """Return by role a list with its count over `divisor`, an empty one where the counter ran only part of the time."""
     return {role: [] if count.whole is None else [count.whole / divisor] for role, count in counts.items()}
 
 
 def reader(context: Context, params: Params) -> Iterator[Point]:
-    """Bandwidth and latencies of the throttled reader by threads and delay."""
+    """Yield points of the throttled reader: GB/s and latencies in cycles, by number of threads and delay."""
     roles, facts = countable(context.machine, READER_ROLES), context.machine.facts
     cores = {min({cpu, *(each for group in facts.siblings if cpu in group for each in group)}) for cpu in facts.cpus}
     cpus = sorted(cores)[: params.most_threads]
-    # streams at one place of a page each would meet in the same sets of caches
+    # the streams begin at different offsets in a page: they would share cache sets otherwise
     stride = (params.rounds + 5) * context.line_size
     counts = sorted({1, len(cpus), *(some for some in (len(cpus) // 4, len(cpus) // 2, len(cpus) - 1) if some > 1)})
     with ExitStack() as stack:
@@ -82,8 +82,8 @@ def reader(context: Context, params: Params) -> Iterator[Point]:
 
 
 def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[int, Region], delay: int) -> Point:
-    """Rate and latencies while each of these CPUs reads four lines at once, one of each of its streams, and then waits
-    for `delay` no-operations. Lines are flushed before they are read, so every one comes from memory."""
+    """Return bandwidth and latencies while each CPU of `regions` loads four lines at once, one of each of its four
+    streams, and then executes `delay` no-operations. All lines are flushed before, so each comes from memory."""
     machine, line = context.machine, context.line_size
     probes, placements = {}, {}
     for cpu, region in regions.items():
@@ -96,7 +96,7 @@ def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[
         placements[base] = np.full(1, region.address)
 
     def run() -> float:
-        """Ticks of the slowest thread."""
+        """Run all threads once; return the ticks of the slowest."""
         return float(max(found[0, 0] for found in run_on(machine, probes, placements).values()))
 
     rows: dict[str, list[float]] = {"gb_per_s": [], **{name: [] for name in LATENCIES}}
@@ -113,8 +113,8 @@ def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[
 
 
 def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, str]:
-    """The load-miss latency in cycles above which memory is saturated, or None and why: the geometric mean of the
-    highest latency at clearly less than peak bandwidth and the lowest at peak (Helm and Taura 2019, 6.3 and 7)."""
+    """Return the load-miss latency in cycles above which memory is saturated, or None and a reason: the geometric mean
+    of the highest latency clearly below peak bandwidth and the lowest at peak (Helm and Taura 2019, 6.3 and 7)."""
     loads = [
         Load(point["threads"], point["delay"], *(float(np.mean(point[name])) for name in ("gb_per_s", LATENCIES[1])))
         for point in points
@@ -137,7 +137,7 @@ def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, st
 
 
 def unaided(context: Context, params: Params) -> Iterator[Point]:
-    """The throttled reader without prefetchers. Raises `UnsupportedError` where they can't be switched off."""
+    """Yield points of `reader` with all prefetchers off. Raises `UnsupportedError` where they can't be switched off."""
     machine = context.machine
     switches = machine.prefetcher_switches() if isinstance(machine, SwitchesPrefetchers) else ()
     if not isinstance(machine, SwitchesPrefetchers) or not switches:
@@ -147,8 +147,8 @@ def unaided(context: Context, params: Params) -> Iterator[Point]:
 
 
 def volumes(context: Context, params: Params) -> Iterator[Point]:
-    """Yield the megabytes that a triad over flushed arrays moves, as each role that counts lines of memory says and as
-    its code does (Helm and Taura 2019, 5.3): two arrays read for b and c, a third one before a is written."""
+    """Yield the megabytes that a triad over flushed arrays moves, as counted by each role that counts lines of memory,
+    and as its code does (Helm and Taura 2019, 5.3): b and c are read, and a is read before it is written."""
     machine, line, array = context.machine, context.line_size, params.lines * context.line_size // 16
     roles = countable(machine, MEMORY_ROLES)
     with context.memory(stream_bytes(KERNELS["triad"], array)) as region:
@@ -161,14 +161,14 @@ def volumes(context: Context, params: Params) -> Iterator[Point]:
 
 
 def chases(context: Context, params: Params) -> Iterator[Point]:
-    """Cycles of each stall role per step of a chase, alone and with 24 multiplications a step, by working set."""
+    """Yield the cycles that stall events count per chase step, alone and with 24 multiplications, by working set."""
     machine, roles = context.machine, countable(context.machine, CHASE_ROLES)
     with context.memory(span_bytes(params.largest_bytes, context.line_size)) as region:
         for size, work in itertools.product(_sizes(params), ("", "free", "chained")):
             context.progress(f"chase over {size >> 10} KiB")
             order = lay(region, size, context.rng(size)).order
             machine.link(region, order)
-            steps = max(len(order), params.rounds)  # all of it at least once, so that each run finds what one leaves
+            steps = max(len(order), params.rounds)  # at least one traversal, so that every run finds the caches alike
             probe = Probe().start(0, dither=False).chase(ARRAY, steps, work=work).stop(0)
             run = partial(machine.run, probe, {ARRAY: order[:1]}, cpu=context.cpu)
             run()
@@ -178,13 +178,13 @@ def chases(context: Context, params: Params) -> Iterator[Point]:
 
 
 def _sizes(params: Params) -> list[int]:
-    """Working sets, each twice as large as the one before."""
+    """Return the working sets in bytes, each twice the one before."""
     count = (params.largest_bytes // params.smallest_bytes).bit_length()
     return [params.smallest_bytes << each for each in range(count)]
 
 
 def streams(context: Context, params: Params) -> Iterator[Point]:
-    """Events per line that a load or a store stream uses, by working set, once all of it was used before."""
+    """Yield events per line that a load or a store stream uses, by working set, all of which was used once before."""
     machine, roles = context.machine, countable(context.machine, STREAM_ROLES)
     line, width = context.line_size, max(machine.facts.access_sizes)
     with context.memory(array_spacing(params.largest_bytes)) as region:
