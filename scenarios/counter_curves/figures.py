@@ -1,4 +1,4 @@
-"""The figures of the papers: what is counted for each, and how it is drawn."""
+"""The figures of the two papers: which experiment provides the points of each, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # only loaded for a plot
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure of an experiment's points: the `statistic` of each value named in `y` over the value `x`, with a curve
-    of its own for each value of `by`. `only` restricts it to points with these settings."""
+    """One figure of an experiment's points: the `statistic` over repeats of each quantity in `y`, over the setting `x`,
+    with one curve per value of the setting `by`. `only` selects points whose settings have the given values."""
 
     title: str
     experiment: Callable[[Context, Params], Iterator[Point]]
@@ -37,7 +37,7 @@ _RATE, _BYTES = "lines read (GB/s)", "working set (bytes, log scale)"
 
 
 def variation(values: list[float]) -> float:
-    """The coefficient of variation, percent."""
+    """Return the coefficient of variation of the values, in percent; 0 of a single value."""
     return float(100 * np.std(values, ddof=1) / np.mean(values)) if len(values) > 1 else 0.0
 
 
@@ -92,7 +92,7 @@ FIGURES = {
 
 
 def draw(evidence: Mapping[str, Any]) -> Picture:
-    """The figure that was counted. Raises `SetebenchError` where nothing was."""
+    """Return the matplotlib figure of the evidence's points. Raises `SetebenchError` where the evidence has none."""
     found = evidence.get("counter_curves") or {}
     if not found.get("points"):
         raise SetebenchError("there is nothing to plot: the evidence holds no curve")
@@ -128,5 +128,5 @@ def draw(evidence: Mapping[str, Any]) -> Picture:
 
 
 def _value(values: Any, statistic: Callable[[list[float]], Any] = np.mean) -> Any:
-    """A setting as it is, of repeats the statistic."""
+    """Return what to draw of a point's value: the statistic of a list of repeats, or a setting as it is."""
     return float(statistic(values)) if isinstance(values, list) else values
