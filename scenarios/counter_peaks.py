@@ -1,7 +1,7 @@
-"""The largest rate of each event over all streaming kernels: what 100 % of it is, on one core and on all.
+"""The largest rate of each hardware event, in events per second, over all streaming kernels, on one CPU and on all.
 
-Molka et al. 2017, section 3.1, step 5: what a component reaches when nothing but it is stressed is the reference of its
-utilisation, not what data sheets promise. Every kernel runs over data of every size, alone and on all CPUs at once.
+Such a peak means 100 % utilisation: what a component reaches when it alone is stressed is the reference, not what a
+data sheet promises (Molka et al. 2017, section 3.1, step 5). Every kernel runs over data sets of all sizes.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ METHOD = "largest of all kernels and sizes, over epochs"
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Tunables of the question."""
+    """Which kernels run over how much data, how often, and how much time that may take."""
 
-    epochs: int = 4  # the least that give an interval with some sense
-    sizes_bytes: tuple[int, ...] = (1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 23, 1 << 26)  # of all arrays: every level
-    bytes_passed: int = 1 << 26  # by a reading at least: some milliseconds, beside which starting threads is nothing
-    kernels: tuple[str, ...] = ("load", "store", "store_nt", "copy", "triad")  # one for each mix of directions
-    seconds: float = 60.0  # that all of it may take of the user's time, at `Facts.lines_per_second`
+    epochs: int = 4  # repetitions of all readings, spread over the run: fewer give no useful interval
+    sizes_bytes: tuple[int, ...] = (1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 23, 1 << 26)  # all arrays of a kernel
+    bytes_passed: int = 1 << 26  # bytes that a reading streams over: some milliseconds, so thread starts don't count
+    kernels: tuple[str, ...] = ("load", "store", "store_nt", "copy", "triad")  # one for each mix of loads and stores
+    seconds: float = 60.0  # time budget of all readings, as estimated from `Facts.lines_per_second`
 
     def within(self, lines_per_second: float, readings: int) -> Params:
-        """These, so that so many readings stay within the time: a machine that takes long for its lines passes over
-        less, and over no data set larger than four readings' worth."""
+        """Return these settings, reduced so that this number of `readings` fits the time budget: a slow machine streams
+        over fewer bytes per reading, and leaves out data sets larger than the bytes of four readings."""
         passed = int(min(self.bytes_passed, self.seconds * lines_per_second / readings * 64))
         return replace(self, bytes_passed=passed, sizes_bytes=tuple(s for s in self.sizes_bytes if s <= 4 * passed))
 
     def quicker(self) -> Params:
-        """The settings of --fast: streams go over less memory."""
+        """Return the settings of --fast: an eighth of the bytes per reading, and no largest data set."""
         return replace(self, sizes_bytes=self.sizes_bytes[:-1], bytes_passed=self.bytes_passed >> 3, seconds=20.0)
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the peak of every role that can be counted. Raises `UnsupportedError` where none can be."""
+    """Yield the peak of each role (kind of event), in events/s. Raises `UnsupportedError` where none can be counted."""
     machine = context.machine
     roles = countable(machine, context.options.get("role") or hardware_roles(machine))
     assert isinstance(machine, CountsEvents)
@@ -69,7 +69,7 @@ def answer(context: Context) -> Iterator[Finding]:
 def _rates(
     context: Context, params: Params, roles: Sequence[str], cpus: Sequence[int]
 ) -> dict[str, dict[str, list[float]]]:
-    """Rates by role, kernel and size on these CPUs at once, one of each epoch."""
+    """Return rates in events/s of kernels on all `cpus` at once, by role and by kernel and size, one per epoch."""
     machine, width = context.machine, max(context.machine.facts.access_sizes)
     rates: dict[str, dict[str, list[float]]] = {role: {} for role in roles}
     room = max(stream_bytes(KERNELS[name], max(params.sizes_bytes)) for name in params.kernels)
@@ -98,8 +98,8 @@ def _rates(
 
 
 def _finding(parameter: str, found: dict[str, list[float]]) -> Finding:
-    """The kernel and size with the largest mean rate, and that one's interval: each mean is over all epochs, so that a
-    lucky reading makes no peak."""
+    """Return the peak of one role: the largest mean rate of all kernels and sizes, and its interval. `found` has their
+    rates in events/s, one per epoch; a mean over epochs keeps one lucky reading from being the peak."""
     estimates = {at: over_epochs(rates) for at, rates in found.items()}
     best = max(estimates, key=lambda at: estimates[at].value, default="")
     if not best or estimates[best].value == 0:
