@@ -1,9 +1,9 @@
-"""Whether each event that the machine counts counts what its role says.
+"""Checks of hardware events: whether the event that stands for a role (`counters.roles`) counts what the role says.
 
-Workloads whose events are known beforehand (`workloads`) run under every event, in several amounts and over epochs
-(`observe`). What an event counted is compared with what it should have (`judge`): a verdict of each, with the
-scale of one count, the level whose traffic it tracks, and whether prefetched lines are in it. Events are known by role
-alone; which event of which CPU plays a role is the machine's to know.
+Workloads that cause a known number of events (`workloads`) run several times, in different amounts, while each event is
+counted (`observe`). The counts are compared with the known numbers (`judge`). The result per event is a verdict, the
+scale of one count, the cache level whose traffic it tracks, and whether it includes prefetched lines. This scenario
+only knows roles; the machine knows which event of its CPU stands for which role.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ METHOD = "counts of workloads of known volume, over epochs"
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield what was found of the event of every chosen role (by default: all that the machine has, but the kernel's
-    own).
-
-    Raises `UnsupportedError` on a machine that counts no events."""
+    """Yield findings for every role that the user chose, by default for all hardware events that the machine knows;
+    roles that can't be counted are unavailable. Raises `UnsupportedError` where the machine counts no events."""
     offered = hardware_roles(context.machine)
     wanted = tuple(context.options.get("role") or offered)
     roles = countable(context.machine, wanted)
@@ -48,12 +46,12 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def of_verdict(verdict: Verdict) -> Iterator[Finding]:
-    """What is reported of one event."""
+    """Yield the findings of one event: its verdict, and where known scale, level and whether it includes prefetches."""
     name = f"counter.{verdict.role}"
     if not verdict.kinds:
         yield decide.unresolved(f"{name}.verdict", "list", verdict.reason, METHOD)
         return
-    # that there is no count is a verdict, too
+    # an event that can't be counted has a verdict, too, but no evidence
     kinds, evidence = [kind.value for kind in verdict.kinds], "" if Kind.UNAVAILABLE in verdict.kinds else "counts"
     yield decide.chosen(f"{name}.verdict", kinds, "list", verdict.reason or METHOD, evidence)
     if verdict.scale is not None:
