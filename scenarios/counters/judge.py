@@ -1,12 +1,12 @@
-"""What an event's readings say of it: whether it counts what its role says, and what else if not.
+"""Verdicts on events: whether an event counts what its role says, and which other explanation fits its counts if not.
 
-Everything that is known of an event is a list of rows: what was counted, and what each explanation expects there. For
-lines and instructions a row is a workload, and the roles of the same direction are the explanations (Molka et al. 2017,
-future work: which event tracks which level is found, not looked up). For cycles a row is what one workload takes beyond
-another: a chase has one load in flight, always, and from a working set that L2 serves to flushed lines a step takes
-longer by the difference of two latencies, by which every event that counts cycles of a waiting load must grow;
-dependent multiplications lengthen a step without a load that waits (section 4.3). Each explanation is fitted with a
-scale of its own. What none explains is untrusted.
+Each event gets a list of rows, with the counts of a workload and the number that each explanation expects. For lines
+and instructions, the explanations are the roles of the same direction, so the level that an event tracks is found and
+not looked up (Molka et al. 2017, future work). For cycles, a row is the difference of two workloads: a chase always has
+one load in flight, and over flushed lines each step takes longer than over lines in L2 by the difference of the
+latencies; every event that counts cycles of a waiting load must grow by it. Dependent multiplications lengthen a step
+without a waiting load (section 4.3). Each explanation is fitted with its own scale; an event that none fits is
+untrusted.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from .observe import Evidence, Numbers
 from .workloads import BESIDE, BURSTS, FULL_LINES, GIVEN_AWAY, IDLE_CYCLES, IN_MEMORY, OWNED, READS
 
 FAMILIES = (READS, OWNED, (*GIVEN_AWAY, *IN_MEMORY))
-"""Roles whose events might count each other's lines: those of one direction. All others are alone."""
+"""Groups of roles whose traffic has the same direction, so that events might count each other's lines."""
 
 PRIMARY = {
     **{"load_fb_hit": "far_pair", "load": "hot_load", "store": "hot_store"},
     **dict.fromkeys((*OWNED, *IN_MEMORY), "far_store"),
     **dict.fromkeys(GIVEN_AWAY, "beyond_store"),
 }
-"""The workload beside a busy sibling that a role is about; `far_load` for the others."""
+"""The workload that shows by role whether events are lost beside a busy sibling thread; `far_load` for other roles."""
 
 QUEUES = {"fb_full": "full_load", "sq_full": "full_load", "stall_store_buffer": "full_store"}
-"""Events of full queues, and the workload that fills them. Other limits of a core may prevent that."""
+"""Roles of cycles with a full queue, and the workload that fills it, unless another limit of a core prevents it."""
 PURE = ("stall_l1d_miss", "stall_load_any")
-"""Events that should not count cycles in which arithmetic waits for arithmetic."""
+"""Roles of stall cycles that should not count cycles in which arithmetic waits for arithmetic."""
 OTHER_STALLS, FLOOR = Kind.INCLUDES_OTHER_STALLS.value, Kind.FLOOR_PER_CYCLE.value
-"""Explanations of cycles beside the role: with those cycles too, and a quarter of what is in flight, rounded down."""
+"""Further explanations of cycles: other stalls count as well; a quarter of the loads in flight counts, rounded down."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on the event of one role. No `kinds`: it could not be decided; `reason` says why.
+    """The verdict on the event of one `role`. Without `kinds` it could not be decided, and `reason` says why.
 
-    `scale`: what one count stands for over what the role says. `level`: whose traffic it tracks. `includes_prefetch`:
-    None where that is not known."""
+    `scale` is the number of the role's events that one count stands for, `level` the cache level whose traffic the
+    event tracks, and `includes_prefetch` says whether prefetched lines are counted (None if unknown)."""
 
     role: str
     kinds: tuple[Kind, ...] = ()
@@ -59,8 +59,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(NamedTuple):
-    """Counts of a workload per piece of work, shape (epochs,), and the count that each explanation, by name, expects,
-    within its `tolerance` or exactly. An explanation that isn't in `expected` allows any count."""
+    """Counts of one workload per piece of work, shape (epochs,), and the count that each explanation expects, by its
+    name: exactly, or within its `tolerance`. An explanation that is missing in `expected` allows any count."""
 
     name: str
     counted: Numbers
@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Mean count over epochs."""
+        """Mean count per piece of work, over epochs."""
         return float(np.mean(self.counted))
 
     @property
@@ -79,7 +79,7 @@ class Row(NamedTuple):
 
 
 def judge(role: str, evidence: Evidence) -> Verdict:
-    """The verdict on the event of a role: by readings alone where there were none, or all are zero."""
+    """Return the verdict on a role's event: from the readings if they failed or are all 0, else by a fit of rows."""
     observed = evidence.roles[role]
     if observed.readings and all(count.value is None for count in observed.readings):
         return _verdict(role, Kind.UNAVAILABLE, reason=observed.readings[-1].reason)
@@ -97,10 +97,10 @@ def judge(role: str, evidence: Evidence) -> Verdict:
 
 
 def _of_work(role: str, evidence: Evidence) -> Iterator[Row]:
-    """A row for each workload that an explanation must fit; the one with prefetched lines is judged apart, and in steps
-    that a level serves, lines that prefetchers bring beside those in use come on top: that there are some counts."""
+    """Yield a row for each workload with a known number of lines or instructions, but not those with prefetched lines
+    or a busy sibling. Where a timed level serves lines, counts are capped at those of a line from memory."""
     steps = evidence.step_cycles
-    # a core that serves one load at a time never has a load that waits for a line on its way
+    # on a core that serves one load at a time, no load ever waits for a line on its way
     if role == "load_fb_hit" and steps.get("burst_8", 0.0) >= 2 * steps.get("burst_2", np.inf):
         return
     line = evidence.events(role, "far_load")
@@ -109,24 +109,24 @@ def _of_work(role: str, evidence: Evidence) -> Iterator[Row]:
             counted = evidence.events(role, work.name)
             if role in work.tolerance and ROLES[role].prefetch and len(line) and line.mean() > 0:
                 counted = np.minimum(counted, line.mean())
-            if work.name == "idle":  # the events of as long as a line from memory takes
+            if work.name == "idle":  # events in the time of one line from memory
                 counted = counted * evidence.params.line_cycles / IDLE_CYCLES
             yield Row(work.name, counted, work.expected, work.tolerance)
 
 
 def _of_cycles(role: str, evidence: Evidence) -> Iterator[Row]:
-    """Counts over the cycles that a perfect event would count, and in which it should count none."""
+    """Yield rows of a role of cycles: counts per cycle that an ideal event counts, and counts that should be 0."""
     larger, smaller = "far_chase", "l2_chase"
     if role in QUEUES:
         larger, smaller = QUEUES[role], f"{QUEUES[role]}_half"
     if role == "no_execute":
         larger, smaller = "l2_chase_chained", "l2_chase"
     counts, cycles = _growth(role, evidence, larger, smaller)
-    if not len(counts):  # no two levels were found whose latencies could be compared
+    if not len(counts):  # too few levels were found to compare their latencies
         return
-    if role == "no_execute":  # dependent multiplications begin one a cycle
+    if role == "no_execute":  # one dependent multiplication begins per cycle
         cycles = cycles - CHASE_WORK
-    if role == "stall_store_buffer":  # while a store enters, the buffer isn't full
+    if role == "stall_store_buffer":  # the buffer isn't full in the cycle in which a store enters
         cycles = cycles - FULL_LINES * evidence.step_cycles.get("nops", 0.0)
     yield Row("growth", counts / cycles, {role: 1.0, OTHER_STALLS: 1.0, FLOOR: 0.0}, {})
     idle, params = evidence.workloads["idle"].expected, evidence.params
@@ -147,7 +147,7 @@ def _of_cycles(role: str, evidence: Evidence) -> Iterator[Row]:
 
 
 def _growth(role: str, evidence: Evidence, larger: str, smaller: str) -> tuple[Numbers, Numbers]:
-    """What one workload causes beyond another, in events and cycles, by epoch."""
+    """Return how many more events and cycles the `larger` workload causes than the `smaller`, shape (epochs,) each."""
     counts, fewer = evidence.events(role, larger), evidence.events(role, smaller)
     count = min(len(counts), len(fewer))
     cycles = evidence.cycles(role, larger)[:count] - evidence.cycles(role, smaller)[:count]
@@ -155,12 +155,12 @@ def _growth(role: str, evidence: Evidence, larger: str, smaller: str) -> tuple[N
 
 
 def _explained(role: str, rows: Sequence[Row], evidence: Evidence) -> Verdict:
-    """The verdict of the explanation that fits best."""
+    """Return the verdict on a role's event that follows from the explanation that fits its rows best."""
     chosen, others, fits = _best(role, rows, evidence)
     if not fits:
         why = "no explanation fits its counts: they grow with time, or lack some lines"
         return _verdict(role, Kind.UNTRUSTED, reason=why)
-    if chosen == FLOOR:  # the unit of such a count is no scale that could be distinguished from it
+    if chosen == FLOOR:  # its unit can't be distinguished from a scale
         return _verdict(role, Kind.FLOOR_PER_CYCLE)
     scale = _scale(chosen, rows, evidence)
     if chosen == OTHER_STALLS:
@@ -184,8 +184,8 @@ def _explained(role: str, rows: Sequence[Row], evidence: Evidence) -> Verdict:
 
 
 def _scaled(role: str, evidence: Evidence, scale: Estimate, kinds: set[Kind]) -> Verdict:
-    """The verdict of these kinds on an event of this scale (counts per event), trusted where it is 1 and nothing else
-    holds; undecided where its interval is too wide."""
+    """Return a verdict of these `kinds` on an event with this `scale` (counts per event): also scaled if the scale
+    isn't 1, trusted if it is 1 and there are no kinds, undecided if its interval is too wide."""
     trust = evidence.params.trust
     if scale.outside(1 - trust, 1 + trust) and scale.low > 0:
         kinds = {*kinds, Kind.SCALED}
@@ -198,7 +198,7 @@ def _scaled(role: str, evidence: Evidence, scale: Estimate, kinds: set[Kind]) ->
 
 
 def _undercounts(role: str, evidence: Evidence, primary: str) -> bool:
-    """Whether events are lost beside a busy sibling thread."""
+    """Whether the event counts less in the `primary` workload when a sibling thread of the core is busy."""
     alone, crowded = (evidence.events(role, primary + suffix) for suffix in ("", BESIDE))
     count = min(len(alone), len(crowded))
     if not count or not alone[:count].all():
@@ -207,8 +207,8 @@ def _undercounts(role: str, evidence: Evidence, primary: str) -> bool:
 
 
 def _best(role: str, rows: Sequence[Row], evidence: Evidence) -> tuple[str, tuple[str, ...], bool]:
-    """The explanation of what was counted (its own role where others explain as much), those that explain it about as
-    well, and whether it explains all. Where nothing is expected, half of the most that it could be is predicted."""
+    """Return the explanation that fits best (the role itself if it fits as well), the others that fit about as well,
+    and whether it explains all rows. One that allows any count of a row predicts half of the largest expected."""
     family: tuple[str, ...] = next((each for each in FAMILIES if role in each), (role,))
     family += (OTHER_STALLS,) if role in PURE else (FLOOR,) if role == "l1d_inflight_sum" else ()
     observed = np.array([row.mean for row in rows])
@@ -221,8 +221,8 @@ def _best(role: str, rows: Sequence[Row], evidence: Evidence) -> tuple[str, tupl
 
 
 def _errors(name: str, rows: Sequence[Row], evidence: Evidence) -> Numbers:
-    """Standard error of each row's counts: between epochs, and of what the explanation expects."""
-    # counts of a line, where the explanation has some: elsewhere a stray event would stand for all of them
+    """Return each row's standard error under one explanation, shape (rows,): spread of epochs and tolerance."""
+    # the event's counts per expected one: rows without an expectation would add stray events
     own = [abs(row.mean) / row.most for row in rows if row.expected.get(name) and name not in row.tolerance]
     level = max(own, default=0.0) or max(abs(row.mean) / row.most for row in rows)
     errors = []
@@ -234,7 +234,7 @@ def _errors(name: str, rows: Sequence[Row], evidence: Evidence) -> Numbers:
 
 
 def _scale(name: str, rows: Sequence[Row], evidence: Evidence) -> Estimate:
-    """Counts per event of an explanation, over epochs, from the rows whose volumes are exact."""
+    """Return the counts per event of an explanation over epochs, from rows with exact volumes where there are any."""
     having = [row for row in rows if row.expected.get(name)]
     exact = [row for row in having if name not in row.tolerance]
     series = [row.counted / row.expected[name] for row in exact or having]
@@ -244,8 +244,8 @@ def _scale(name: str, rows: Sequence[Row], evidence: Evidence) -> Estimate:
 
 
 def _includes_prefetch(role: str, evidence: Evidence, scale: Estimate, chosen: str) -> bool | None:
-    """Whether prefetched lines are counted: False where lines of an ascending chase are missing, True where none is
-    although prefetchers bring some into the traffic that is counted, None where they bring none."""
+    """Whether the event counts prefetched lines: False if lines of an ascending chase are missing, True if all are
+    there and prefetchers do bring lines into this traffic, None if they don't or the role has no prefetches."""
     if not ROLES[role].prefetch:
         return None
     counted = over_epochs(evidence.events(role, "far_ascending") / scale.value)
@@ -255,11 +255,11 @@ def _includes_prefetch(role: str, evidence: Evidence, scale: Estimate, chosen: s
 
 
 def _verdict(role: str, *kinds: Kind, reason: str = "") -> Verdict:
-    """The verdict of these kinds in their order; trusted where there is none."""
+    """Return a decided verdict on a role's event with these kinds, in the order of `Kind`; trusted if none is given."""
     return Verdict(role=role, kinds=tuple(kind for kind in Kind if kind in kinds) or (Kind.TRUSTED,), reason=reason)
 
 
 def _per_count(verdict: Verdict, scale: Estimate) -> Verdict:
-    """With what one count stands for: the scale is counts per event."""
+    """Return the verdict with its scale set: events per count, the inverse of `scale` (counts per event)."""
     low, high = sorted((1 / scale.low, 1 / scale.high))
     return msgspec.structs.replace(verdict, scale=Interval(1 / scale.value, low, high))
