@@ -1,4 +1,4 @@
-"""Counting: every workload under the events that it says something of, in several amounts, over epochs."""
+"""Counting of events under every workload that says something about them, with several amounts of work, over epochs."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ Numbers = NDArray[np.float64]
 
 @dataclass
 class Observed:
-    """All of one role: its readings, and by workload their counts and the elapsed cycles of the same runs, shape (2,
-    epochs, amounts), NaN where there is none."""
+    """All counts of one role: its readings, and per workload the counts and the elapsed cycles of the same runs, shape
+    (2, epochs, amounts), NaN where missing."""
 
     readings: list[Count] = field(default_factory=list)
     values: dict[str, Numbers] = field(default_factory=dict)
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was ever counted."""
+        """Whether the event never counted anything, under any workload."""
         return not any(count.value for count in self.readings)
 
 
 @dataclass
 class Evidence:
-    """All that is known when an event is judged: the workloads by name, the levels, readings by role, and what a piece
-    of each timed workload took, in cycles, whatever was counted."""
+    """All that a verdict is based on: workloads by name, the memory levels, counts by role, and the cycles that one
+    piece of each timed workload takes (`step_cycles`)."""
 
     workloads: Mapping[str, Workload]
     levels: Levels
@@ -47,29 +47,29 @@ class Evidence:
     step_cycles: dict[str, float] = field(default_factory=dict)
 
     def level(self, role: str) -> str:
-        """The level whose traffic a role counts on this machine: memory instead of L3 where there is no third cache."""
+        """Return the level whose traffic a role counts on this machine: memory for L3 if there is no third cache."""
         level = ROLES[role].level
         return "memory" if level == "l3" and len(self.levels.caches) < 3 else level
 
     def prefetched(self, level: str) -> bool:
-        """Whether prefetchers bring lines of an ascending chase into the traffic of a level: a step then takes less
-        than half of the way from the level before to what lies behind."""
+        """Whether prefetchers bring lines of an ascending chase into the traffic of a level: they do if a step takes
+        less than the mean of the latencies before and behind that level."""
         steps, cycles = self.step_cycles, list(self.levels.cycles.values())
         if not {"far_ascending", "far_chase"} <= set(steps) or len(cycles) < 3:
             return False
         near, second, *further = cycles
         memory = self.levels.cycles[MEMORY]
-        step = steps["far_ascending"] / steps["far_chase"] * memory  # in the cycles that levels have
+        step = steps["far_ascending"] / steps["far_chase"] * memory  # on the scale of `cycles`
         if level == "l2":
             return step < (near + second) / 2
         return step < ((further[0] if level == "memory" and len(further) > 1 else second) + memory) / 2
 
     def events(self, role: str, name: str) -> Numbers:
-        """Events per piece of work of a workload, by whole epoch; empty where it was not counted."""
+        """Return events per piece of work, shape (complete epochs,); empty where the workload was not counted."""
         return self._slopes(role, name, 0)
 
     def cycles(self, role: str, name: str) -> Numbers:
-        """Elapsed cycles per piece of work, in the same epochs."""
+        """Return elapsed core cycles per piece of work, shape (epochs,), of the same epochs as `events`."""
         return self._slopes(role, name, 1)
 
     def _slopes(self, role: str, name: str, which: int) -> Numbers:
@@ -78,12 +78,12 @@ class Evidence:
         values = self.roles[role].values[name]
         whole = ~np.isnan(values[0]).any(axis=1)
         amounts = np.array(self.params.amounts, dtype=np.float64) * self.workloads[name].unit
-        # what comes with every reading is the intercept
+        # the intercept is what every reading counts besides the work
         return np.asarray(np.polyfit(amounts, values[which][whole].T, 1)[0])
 
     def table(self) -> dict[str, dict[str, dict[str, list[float] | float | None]]]:
-        """By role and workload: events per piece of work by epoch, and what it should be (None where that is not
-        known)."""
+        """Return as evidence, by role and workload, the events per piece of work by epoch, and the known number (or
+        None)."""
         return {
             role: {
                 name: {"events": self.events(role, name).tolist(), "known": self.workloads[name].expected.get(role)}
@@ -93,8 +93,8 @@ class Evidence:
         }
 
     def observe(self, context: Context, roles: tuple[str, ...], epoch: int) -> None:
-        """One more epoch of some of the roles: all of their workloads, in an order of its own. The machine must be a
-        `CountsEvents`."""
+        """Add one epoch of these roles: run all workloads that say something about them, in a random order, on a
+        machine that can count events (`CountsEvents`)."""
         context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
         machine = context.machine
         assert isinstance(machine, CountsEvents)
@@ -103,12 +103,12 @@ class Evidence:
             counted = [role for role in roles if role in workload.roles]
             for probe, placements in workload.warm() if counted else ():
                 context.machine.run(probe, placements, cpu=context.cpu)
-            if counted:  # what the first repetitions bring in is there from then on, what others modified is gone
+            if counted:  # the first repetitions load lines that stay, and write back what others modified
                 _run(context, workload, 1)
             for group in machine.event_groups(counted) if counted else ():
                 per_tick = cycles_per_tick(context) if workload.make(1)[0].intervals else np.nan
                 for place, amount in enumerate(self.params.amounts):
-                    # a reading is taken again where its clock shows a gap, as it counted other things too
+                    # repeat a reading whose clock shows a gap: it also counted what ran meanwhile
                     for _ in range(self.params.tries):
                         with machine.count_events(group) as counting:
                             ticks = _run(context, workload, amount)
@@ -129,7 +129,7 @@ class Evidence:
 
 
 def _run(context: Context, workload: Workload, amount: int) -> NDArray[np.int64]:
-    """Ticks of the workload's first interval, shape (repetitions,) or (0,)."""
+    """Run so many units of a workload; return ticks of its first timed interval, shape (repetitions,), else (0,)."""
     probe, placements = workload.make(amount)
     if workload.partners:
         own = context.own_cpu
