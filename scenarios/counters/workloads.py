@@ -1,10 +1,10 @@
-"""Workloads whose events are known beforehand: how many of each role one piece of work causes, by what is flushed
-first, or hot, or served by a level that timing found.
+"""Workloads that cause a known number of events per piece of work, for each role, by design of the accesses.
 
-Lines are flushed before they are used, so that nothing has to be known of the caches: a flushed line comes from memory,
-once. Irregular ones lie in pages of their own, so that no prefetcher foresees them, and what it brings along beside
-them stays in the caches from the first repetition on. Streams are those of Röhl et al. 2015 (Fig. 1.1) with their
-write-allocates; chases with and without multiplications those of Molka et al. 2017 (section 3.3).
+Most lines are flushed before use: such a line comes from memory exactly once, whatever the caches are. Others stay in
+L1, or are served by a level that timing found. Irregular lines lie on pages of their own, so that no prefetcher
+predicts them, and other lines that it loads stay in the caches from the first repetition on. Streams are those of Röhl
+et al. 2015 (Fig. 1.1) with their write-allocates, chases with and without multiplications those of Molka et al. 2017
+(section 3.3).
 """
 
 from __future__ import annotations
@@ -32,50 +32,52 @@ from setebench.stats.ticks.location import mean_ticks
 from .params import Params
 
 PAGE_BYTES = 4096
-"""The smallest page, within which prefetchers stay."""
+"""Bytes of the smallest page; hardware prefetchers don't cross its ends."""
 PAGES = 32
-"""Pages of the irregular lines: any first TLB holds their entries."""
+"""Pages of the irregular lines: any first TLB holds their translations."""
 TARGET, BUSY = Base("target"), Base("busy")
 STORE = Probe().store(TARGET + 8)
-"""One store: the first 8 bytes of a line hold the pointer that chases follow."""
+"""One store; it spares the first 8 bytes of the line, which hold the pointer that chases follow."""
 BESIDE = "_beside_sibling"
-"""Ends the name of a workload that is run beside a busy sibling thread."""
+"""Suffix of the names of workloads that run beside a busy sibling thread of the core."""
 
 READS = ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
-"""Roles of a load's way to memory."""
+"""Roles of which a load from memory causes one event each."""
 FILLS, MEMORY_READS = READS[1:], READS[3:]
 OWNED = ("l2_rfo", "l2_rfo_miss")
 GIVEN_AWAY = ("l1d_writeback", "l2_writeback")
 IN_MEMORY = ("mem_write", "home_write")
 QUIET = dict.fromkeys((*READS, *OWNED, *GIVEN_AWAY, *IN_MEMORY, "load_fb_hit", "hitm_local"), 0.0)
-"""Nothing of all that."""
+"""The numbers that work without misses, stores or lines of other cores is expected to count: 0 of each role."""
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any")
-"""Roles that count cycles of a chase."""
+"""Roles that count cycles of a chase: those with a load in flight, and those in which nothing executes."""
 WHILE_LOADING = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
-"""Roles of cycles that can't come while nothing is loaded."""
+"""Roles of cycles that can't occur while nothing is being loaded."""
 
 HOT, CHASE, CHASE_STEPS, STREAM_LINES = 24, 8, 256, 512
-"""Repetitions of work that touches no memory; lines of the shortest flushed chase; steps of one around a working set;
-lines of a stream, beside which a prefetcher's overshoot is nothing."""
+"""Repetitions of work that misses no cache; lines of the flushed chase; loads of a chase through a larger working set;
+and lines of a stream, which are many against those that a prefetcher loads beyond its end."""
 BURSTS = (2, 4, 8)
-"""Misses at once, around the 4 where a floor of quarters begins."""
+"""Numbers of simultaneous misses: an event that counts a quarter of them, rounded down, counts nothing below 4."""
 FULL_LINES, FULL_PAGES = 480, 8
-"""Misses at once, four times the largest queue known, and pages of these in turn: half of what the smallest first TLB
-holds."""
+"""Simultaneous misses (four times the largest known queue), and the pages that they use in turn (half the entries of
+the smallest first TLB)."""
 IDLE_CYCLES = 2000
+"""Core cycles of the workload that does nothing."""
 
 Runs = tuple[tuple[Probe, Placements], ...]
+"""Probes to run one after the other, each with its placements."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What `make` says is run for so many units of `unit` pieces of work each, what `partners` run meanwhile on CPUs of
-    these numbers, and what one piece causes.
+    """Work of which the number of events per piece is known. `make(n)` returns the probe and placements of n units, of
+    `unit` pieces each; meanwhile each CPU in `partners` runs its probe.
 
-    `expected`: events by role; a role that is not in it is not known here. Those with a `tolerance` hold within so many
-    lines a piece: a level served them that was found by timing. `timed`: roles that count cycles, of which the timed
-    interval (number 0) is the measure. `beside`: what an event loses beside a busy sibling shows here, too. What is in
-    `warm` is run once an epoch: others have evicted its lines."""
+    `expected` is the number of events per piece by role; a missing role is unknown. Roles in `tolerance` may be off by
+    so many events per piece, as timing found the level that serves the lines. `timed` are roles whose counts are
+    compared with the cycles of interval 0. `beside`: also run beside a busy sibling. `warm` returns runs for the start
+    of each epoch."""
 
     name: str
     make: Callable[[int], tuple[Probe, Placements]]
@@ -89,65 +91,65 @@ class Workload:
 
     @property
     def roles(self) -> set[str]:
-        """Roles that are counted under this workload."""
+        """Roles whose events are counted under this workload, as it says something about them."""
         return {*self.expected, *self.timed}
 
 
 def sized(name: str, probe: Callable[[int], Probe], size: int, placements: Placements, **fields: Any) -> Workload:
-    """A probe of so much work, repeated `HOT` times: nothing of the loop around it is in the slope over amounts."""
+    """Return a workload whose probe makes `amount * size` pieces of work, in `HOT` repetitions; `fields`: the rest."""
     return Workload(name=name, make=lambda amount: (probe(amount * size), placements), unit=size * HOT, **fields)
 
 
 def repeated(name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, **fields: Any) -> Workload:
-    """A workload that repeats a probe `unit` times for each unit of its amount. One probe has so many `pieces` (1):
-    loads, say."""
+    """Return a workload whose unit is `unit` repetitions of a probe; a probe makes `pieces` pieces of work, such as
+    loads (default 1)."""
     pieces = fields.pop("pieces", 1)
     return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **fields)
 
 
 @dataclass
 class Lines:
-    """Lines of a working set in a cyclic order. Runs go on where the last one ended: else the first lines would come
-    again too soon."""
+    """Addresses of lines in the cyclic `order` of their use; `next` is the index of the next one. Each run continues
+    where the last one ended, so that no line is used again sooner than all others."""
 
     order: NDArray[np.int64]
     next: int = 0
 
     def placed(self, steps: int, count: int) -> Placements:
-        """Where `count` pieces of so many steps begin, one behind the other."""
+        """Return the addresses at which `count` probes of so many steps begin, each behind the one before."""
         at = (self.next + np.arange(count) * steps) % len(self.order)
         self.next = int(self.next + count * steps) % len(self.order)
         return {TARGET: self.order[at]}
 
     def first(self, count: int) -> Placements:
-        """The first line, `count` times."""
+        """Return placements of `count` repetitions that all use the first line."""
         return {TARGET: np.full(count, self.order[0])}
 
     def flushed(self, count: int) -> Probe:
-        """A probe that flushes the first `count` lines; its base is the first one."""
+        """Return a probe that flushes the first `count` lines; its base `TARGET` is the address of the first."""
         probe = Probe()
         for offset in (self.order[:count] - self.order[0]).tolist():
             probe = probe.flush(TARGET + offset)
         return probe.fence()
 
     def burst(self, count: int, how: str) -> Probe:
-        """So many flushed lines loaded, or stored to, at once."""
+        """Return a timed probe that flushes `count` lines, then loads them or stores to them (`how`) all at once."""
         probe = self.flushed(count).start()
         for offset in (self.order[:count] - self.order[0]).tolist():
             probe = probe.store(TARGET + 8 + offset) if how == "store" else probe.load(TARGET + offset)
         return probe.stop()
 
     def chased(self) -> Runs:
-        """Runs that go round the whole working set twice first: each line was then last used one round ago."""
+        """Return a chase through the working set twice, after which each line was last used one traversal ago."""
         return ((Probe().chase(TARGET, 2 * len(self.order)), {TARGET: self.order[[self.next]]}),)
 
     def stored(self) -> Runs:
-        """A store to each line, so that each is modified when it leaves a cache."""
+        """Return one store to each line, so that all are modified when they leave a cache."""
         return ((STORE, self.placed(1, len(self.order))),)
 
 
 class Battery:
-    """The workloads of a machine. The memory that they use is given back with `stack`."""
+    """The workloads that this machine can run, by name, and its memory levels; `stack` frees their memory."""
 
     def __init__(self, context: Context, params: Params, stack: ExitStack) -> None:
         self._context, self._params, self._stack = context, params, stack
@@ -162,9 +164,9 @@ class Battery:
         return self._stack.enter_context(self._context.memory(size))
 
     def _targets(self, seed: int) -> Lines:
-        """Irregular lines, linked: one in each of some pages, at random places and in random order. No other line of
-        these pages is ever used, or a prefetcher that learns a region's lines would bring one for the other; a flush
-        translates its address, so that the TLB entry is warm without."""
+        """Return `PAGES` linked lines in random order, one per page at a random place. No other line of these pages is
+        used, as a prefetcher that learns a region's lines would load one for the other. Flushing a line loads its TLB
+        entry."""
         region, rng = self._allocate(PAGES * PAGE_BYTES), self._context.rng(seed)
         lines = PAGE_BYTES // region.line_size
         at = rng.integers(lines // 4, lines * 3 // 4, PAGES)  # away from the edges, which neighbours could reach
@@ -175,10 +177,10 @@ class Battery:
     # -- the workloads ----------------------------------------------------------------------------------------------
 
     def _lines(self) -> Iterator[Workload]:
-        """Single lines from memory: loaded, loaded twice at once, or stored to."""
+        """Yield workloads of single lines from memory: loaded, loaded by two loads at once, or stored to."""
         ready, lines = Probe().flush(TARGET).fence(), partial(self._targets(18).placed, 1)
         read = QUIET | dict.fromkeys(READS, 1.0)
-        # a flush is no write-back of one level to the next, but a core may count it as one
+        # a flush is no write-back from level to level, but a core may count one: no number is expected
         owned = {role: read[role] for role in read if role not in GIVEN_AWAY}
         owned |= {"load_l1_miss": 0.0} | dict.fromkeys((*OWNED, *IN_MEMORY), 1.0)
         load = ready.load(TARGET)
@@ -190,7 +192,7 @@ class Battery:
             yield repeated(name, probe.fence(), lines, self._params.repetitions, expected=expected, beside=True)
 
     def _hot(self) -> Iterator[Workload]:
-        """What touches no memory, or one line that stays in L1."""
+        """Yield workloads that access no memory, or one line that stays in L1."""
         none = QUIET | dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer", *WHILE_LOADING), 0.0)
         yield repeated("idle", Probe().start().wait(IDLE_CYCLES).stop(), int, HOT, expected=none)
         line = self._targets(19).first(HOT)
@@ -205,9 +207,9 @@ class Battery:
         return self._chased.flushed(count).start().chase(TARGET, count, work=work).stop()
 
     def _misses(self) -> Iterator[Workload]:
-        """Chases and bursts over flushed lines; and over more than any queue holds: every second line of some pages in
-        turn, then of some others, so that no prefetcher brings a line that is still to come, none sees two lines of a
-        page in a row, and few loads wait for a TLB entry instead of a line."""
+        """Yield chases and bursts over flushed lines, and bursts of more misses than any queue holds. These use every
+        second line of a group of pages in turn, then of the next group, so that prefetchers neither load later lines
+        nor see two lines of a page in a row, and few loads wait for a TLB entry."""
         chained = partial(self._chase, work="chained")
         yield sized("far_chase", self._chase, CHASE, self._chased.first(HOT), timed=STALLS)
         yield sized("far_chase_chained", chained, CHASE, self._chased.first(HOT), timed=STALLS)
@@ -225,15 +227,15 @@ class Battery:
                 yield repeated(f"full_{how}{end}", full.burst(count, how), full.first, 8, timed=timed)
 
     def _streams(self) -> Iterator[Workload]:
-        """Consecutive flushed lines, chased and written past the caches; floating-point work on arrays that stay in L1
-        (Röhl et al. 2015, Fig. 1.2)."""
+        """Yield workloads over consecutive flushed lines (a chase, non-temporal stores), and floating-point work on
+        arrays that stay in L1 (Röhl et al. 2015, Fig. 1.2)."""
         machine, facts, line = self._context.machine, self._context.machine.facts, self._context.line_size
         size, width = STREAM_LINES * line, max(self._context.machine.facts.access_sizes)
         region = self._allocate(stream_bytes(KERNELS["store_nt"], size))
         lines = Lines(region.address + np.arange(STREAM_LINES) * line)
         machine.link(region, lines.order)
         away = Probe().repeat(STREAM_LINES, Probe().flush(TARGET), advance=line).fence()
-        # how long a step takes says how near prefetchers bring its lines
+        # the time of a step shows into which level prefetchers load its lines
         chase, expected = away.start().chase(TARGET, STREAM_LINES).stop(), dict.fromkeys(FILLS, 1.0)
         yield repeated("far_ascending", chase, lines.first, 2, pieces=STREAM_LINES, expected=expected)
         if "store_nt" in facts.kernels:
@@ -247,9 +249,9 @@ class Battery:
             yield repeated("arithmetic", probe, lines.first, 8, pieces=pieces, expected={"fp_op": 1.0})
 
     def _served(self) -> Iterator[Workload]:
-        """Chases around a working set that the second level serves and around one that it can't hold, and stores to
-        both: each line of the latter leaves both levels modified, once a round. Which part of the former the first
-        level lacks, and of the latter the third, is what a step takes between what it takes in either level."""
+        """Yield chases through a working set that L2 serves and through one that it can't hold, and stores to both,
+        where each line of the larger one leaves both caches modified. The first cache may still serve a part of the
+        smaller set, and the third a part of the larger: timing finds how much."""
         if len(self.levels.caches) < 2 or self.levels.caches[0] not in self.levels.ends_bytes:
             return
         first, second, *third = self.levels.caches
@@ -275,8 +277,8 @@ class Battery:
         yield repeated("beyond_store", STORE, partial(beyond.placed, 1), 1024, warm=beyond.stored, **fields)
 
     def _part(self, lines: Lines, before: float, own: float) -> float:
-        """The part of a step's lines that a level serves, once all were gone around twice; none or all of them where
-        that is as good."""
+        """Return the share of the lines (0 to 1) that a level serves in a chase that went round twice before, from the
+        latencies of the level `before` and of the level's own; near 0 and 1 it is rounded."""
         context, probe = self._context, Probe().start().chase(TARGET, CHASE_STEPS).stop()
         for untimed, placements in lines.chased():
             context.machine.run(untimed, placements, cpu=context.cpu)
@@ -298,17 +300,17 @@ class Battery:
         region = self._allocate(span_bytes(size_bytes, context.line_size))
         order = lay(region, size_bytes, rng).order
         context.machine.link(region, order)
-        # linking wrote to the lines: a modified one would leave a cache whenever it goes, and be counted
+        # linking modified the lines, and their write-backs would be counted
         context.machine.run(Probe().flush(TARGET), {TARGET: order}, cpu=context.cpu)
         return Lines(order)
 
     def _siblings(self) -> list[int]:
-        """Other threads of the core."""
+        """Return the numbers of the other threads (CPUs) of the measured core."""
         own = self._context.own_cpu
         return [cpu for group in self._context.machine.facts.siblings if own in group for cpu in group if cpu != own]
 
     def _handed_over(self) -> Iterator[Workload]:
-        """A line that one CPU modifies and another one then loads (Röhl et al. 2015, Table 1.3, a line a step)."""
+        """Yield a workload that loads lines which another core modified (Röhl et al. 2015, Table 1.3)."""
         elsewhere = {*self._context.machine.facts.cpus} - {self._context.own_cpu, *self._siblings()}
         if elsewhere:
             probe, writes = Probe().barrier().load(TARGET).fence().barrier(), STORE.fence().barrier().barrier()
@@ -318,8 +320,8 @@ class Battery:
             )
 
     def _beside(self, own: list[Workload]) -> Iterator[Workload]:
-        """The same work while another thread of the core is busy with a line and with arithmetic, for events of a
-        thread: no others can lose what one does beside another."""
+        """Yield the workloads marked `beside` again, while another thread of the core loads one line and does
+        arithmetic. Only events of a thread are expected: others count what both threads do."""
         siblings, spare = self._siblings(), self._allocate(PAGE_BYTES).address
         busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
 
