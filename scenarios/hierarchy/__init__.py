@@ -1,7 +1,7 @@
-"""What the levels are: data caches, TLBs, page faults, other cores, found by measuring.
+"""The memory hierarchy, all of it measured: data caches, TLBs, page faults, and lines that other cores hold.
 
-A hypervisor may present anything to its guest, so nothing of it is read from the system. Caches and TLBs are inferred
-from chases round and round over few, well chosen lines: they cost one latency per step until the first set is
+A hypervisor may present any hierarchy to its guest, so nothing is read from the system. Caches and TLBs are inferred
+from cyclic pointer chases over few, well chosen lines: a load costs one level's latency until the first set is
 oversubscribed. Fang et al. 2014: Table II (page faults), Figure 1 (thread starts), Figure 3 (lines of other cores).
 """
 
@@ -32,7 +32,7 @@ from .tlbs import HUGE_PAGE, SMALL_PAGE, TlbPages, TlbRound, measure_tlbs, tlb_e
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the findings of caches, TLBs, page faults and other cores: each round puts all questions in turn."""
+    """Yield findings of caches, TLBs, page faults and other cores' lines; each round measures all of them once."""
     levels, sizes = find_levels(context), context.machine.facts.page_sizes
     strides, evictions, reads = list[StrideRound](), list[EvictionRound](), list[Reads]()
     first, second = list[Replaced](), list[SecondReplaced]()
@@ -82,7 +82,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def plot(document: dict[str, Any]) -> Any:
-    """Read latency of lines that other cores hold, reader by owner (the paper's Figure 3)."""
+    """Return a matplotlib figure of the read latency of other cores' lines, reader by owner (Fang et al., Figure 3)."""
     from setebench.report.plots.maps import transfer_figure  # matplotlib is only loaded for a plot
 
     return transfer_figure(document)
