@@ -1,8 +1,8 @@
-"""Lines of other cores, and how far thread starts lie apart.
+"""Latency of lines that another core holds, and how far apart in time threads start.
 
-In each sample the reader flushes lines, the owner stores or loads them, a third CPU may load them too, and the reader
-chases them, all meeting between. Samples in which both CPUs were threads of one core, as a hypervisor moves its virtual
-CPUs, are recognised by the core's own caches, which then answer, and are counted.
+In each sample the reader's CPU flushes lines, the owner's stores or loads them, a third CPU may load them too, and the
+reader chases them; a barrier separates these phases. A hypervisor may put both CPUs on one core for a while: such
+samples are recognised by their short latency, as the core's own caches answer, and are counted and left out.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from setebench.stats.rounds import LATENCY, quantile_of_rounds
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """How lines of other CPUs are read, and of how many pairs."""
+    """How lines of other cores are read, for how many pairs of CPUs, and how thread starts are timed."""
 
-    memory_bytes: int = 32 << 20  # of the lines
-    lines: int = 8  # of a chase, a page each: within any first TLB
-    samples: int = 24  # chases of a round
-    settle: int = 2000  # cycles behind flushes
-    pairs: int = 128  # at most unless all are wanted: some ten seconds in six rounds
-    own: float = 1.25  # other cores' answers take so many times as long as the last private cache's at least
-    same_cycles: float = 1.0  # cores that differ by no more are equally far
-    starts: int = 40  # of all threads at once, for the spread of their starts
+    memory_bytes: int = 32 << 20  # memory that the lines are drawn from
+    lines: int = 8  # lines of a chase, each on its own page: within any first TLB
+    samples: int = 24  # chases per pair and state in a round
+    settle: int = 2000  # cycles to wait behind flushes
+    pairs: int = 128  # pairs of CPUs at most, unless the user wants all: about ten seconds in six rounds
+    own: float = 1.25  # least latency of another core's line, relative to that of the last private cache
+    same_cycles: float = 1.0  # latencies that differ by no more count as equal
+    starts: int = 40  # joint starts of all threads, from which the spread is taken
 
 
 PARAMS = Params()
@@ -46,8 +46,8 @@ Pair = tuple[int, int]
 
 
 class Read(NamedTuple):
-    """A round: core cycles and nanoseconds of a load, NaN where too few samples were undisturbed, and the part of the
-    samples in which both CPUs shared one core, which the others leave out."""
+    """Latency of one pair and state in one round: core cycles and nanoseconds per load (NaN where too few samples were
+    undisturbed), and the share of samples in which both CPUs were on one core, which the latencies leave out."""
 
     cycles: float
     ns: float
@@ -55,12 +55,12 @@ class Read(NamedTuple):
 
 
 Reads = dict[str, Read]
-"""Of one round, by the end of the parameter: reader, owner and the lines' state."""
+"""The result of one round, by the last parts of the parameter's name: READER-OWNER.STATE."""
 
 
 def cpu_pairs(context: Context) -> list[Pair]:
-    """Ordered pairs (reader, owner) of CPUs on different cores, reads by the measured CPU first. Those of a reader
-    begin with owners whose numbers lie far apart, as cores of a cache, a die or a socket have successive numbers."""
+    """Return all pairs (reader, owner) of CPUs on different cores, the measured CPU as reader first. For each reader,
+    owners with distant numbers come first: cores of one cache, die or socket have successive numbers."""
     groups = context.machine.facts.siblings or tuple((cpu,) for cpu in context.machine.facts.cpus)
     cpus = sorted(context.own_cpu if context.own_cpu in each else min(each) for each in groups)
     bits = len(cpus).bit_length()
@@ -71,16 +71,16 @@ def cpu_pairs(context: Context) -> list[Pair]:
 
 
 def further_cpu(cycles: Mapping[Pair, float], reader: int, owner: int) -> int | None:
-    """The CPU whose lines cost the reader most, None where that is the owner: the nearest holder delivers a shared
-    line, so this CPU may hold one together with the owner, and the owner still delivers it."""
+    """Return the CPU whose lines cost the reader most, by latencies in `cycles`, or None where the owner's cost more. A
+    shared line comes from its nearest holder: if this CPU holds it too, the owner still delivers it."""
     others = [pair for pair in cycles if pair[0] == reader and pair[1] != owner]
     furthest = max(others, key=lambda pair: cycles[pair], default=None)
     return None if furthest is None or cycles[furthest] < cycles[reader, owner] - PARAMS.same_cycles else furthest[1]
 
 
 def read_lines(context: Context) -> Reads:
-    """One round of all pairs and states. Without a third core that is further away than the owner a line can't be
-    shared without the reader."""
+    """Measure one round: all pairs, each with modified, exclusive and shared lines. A pair's shared lines are NaN where
+    no third core is further from the reader than the owner."""
     pairs = cpu_pairs(context)[: None if context.options.get("all_pairs") else PARAMS.pairs]
     found, exclusive = Reads(), {}
     with context.memory(min(PARAMS.memory_bytes, context.machine.facts.memory_bytes // 4)) as region:
@@ -96,16 +96,16 @@ def read_lines(context: Context) -> Reads:
 
 
 def _read(context: Context, region: Region, pair: Pair, *, stored: bool = False, third: int | None = None) -> Read:
-    """Reads of lines that the owner stored or loaded, and then a third CPU loaded."""
+    """Measure the reader's latency of lines that the owner stored or loaded, and that a `third` CPU may have loaded."""
     chased = scattered(context, region, PARAMS.lines, PARAMS.samples)
     probes = _probes(context, pair, chased, stored, third)
     every = paired(context, context.machine.run_together(probes, chased.places)[pair[0]], PARAMS.lines)
     references = every.ticks[:, (0, -1)].mean(axis=1) - every.ticks[:, 1].mean()
     cycles = (every.ticks[:, 2] - every.ticks[:, 1]) / references * every.reference_cycles / PARAMS.lines
-    assert context.calibration.levels is not None  # found before
+    assert context.calibration.levels is not None  # `answer` found them
     levels = context.calibration.levels.cycles
     second = levels.get("l2", levels["l1"])
-    # lines of other cores come by way of a third cache; a sibling answers nearer to the second (in 21 cycles of 14)
+    # another core's line costs about a third cache's latency, one of the same core about a second one's (21 for 14)
     near = cycles < max(PARAMS.own * second, (second * levels.get("l3", second)) ** 0.5)
     several = msgspec.structs.replace(every, ticks=every.ticks[~near])
     if not len(several.ticks):
@@ -115,11 +115,11 @@ def _read(context: Context, region: Region, pair: Pair, *, stored: bool = False,
 
 
 def _probes(context: Context, pair: Pair, chased: Scattered, stored: bool, third: int | None) -> dict[int, Probe]:
-    """One probe per CPU; each phase is one CPU's work, and all meet at a barrier behind it."""
+    """Return one probe per CPU (flush, store or load, chase). In each phase one CPU works, and a barrier ends it."""
     (reader, owner), loads, stores = pair, Probe(), Probe()
     for line in chased.lines:
         loads, stores = loads.load(line), stores.store(line + 8)  # behind the pointer
-    # translations first: what prefetchers bring for these loads is flushed
+    # translations are loaded before the flushes, which also take out what prefetchers load meanwhile
     phases = [(reader, chased.translated() + chased.flushed(PARAMS.settle).fence())]
     phases.append((owner, (stores if stored else loads).fence()))
     phases += [] if third is None else [(third, loads.fence())]
@@ -131,7 +131,7 @@ def _probes(context: Context, pair: Pair, chased: Scattered, stored: bool, third
 
 
 def transfer_findings(context: Context, rounds: Sequence[Reads]) -> Iterator[Finding]:
-    """What a read of another core's line costs, by pair and state."""
+    """Yield the latency of reading another core's line, by pair of CPUs and state; keep the table as evidence."""
     table = context.evidence["core_to_core"] = {state: [] for state in ("modified", "exclusive", "shared")}
     every = {name: [each[name] for each in rounds] for name in (rounds[0] if rounds else ())}
     for name, reads in every.items():
@@ -143,7 +143,7 @@ def transfer_findings(context: Context, rounds: Sequence[Reads]) -> Iterator[Fin
 
 
 def transfer_finding(name: str, reads: Sequence[Read]) -> Finding:
-    """Infer the latency of reading another core's line from all rounds of one pair of CPUs and one state."""
+    """Return the latency in cycles of one pair of CPUs and one state (`name`), from its reads in all rounds."""
     parameter, answered = f"latency.core_to_core.{name}", [each for each in reads if np.isfinite(each.cycles)]
     together = float(np.mean([each.one_core for each in reads]))
     if not answered:
@@ -158,10 +158,10 @@ def transfer_finding(name: str, reads: Sequence[Read]) -> Finding:
 
 
 def thread_starts(context: Context) -> Finding:
-    """Microseconds between the first and the last thread of a joint start.
+    """Measure the microseconds between the first and the last thread's start when all are started together.
 
-    Each thread times how long it waits at the first barrier: who waits longest came first. Differences of such waits
-    need no clock that is the same on all CPUs."""
+    Each thread times its wait at the first barrier: the longest wait is that of the earliest thread. Differences of
+    waits need no clock that agrees between CPUs."""
     parameter, method, cpus = "thread_start.spread", "waits at the first barrier", context.machine.facts.cpus
     if len(cpus) < 2:
         return decide.unavailable(parameter, "microseconds", "one CPU", method)
