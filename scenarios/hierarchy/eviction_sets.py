@@ -1,10 +1,10 @@
-"""The second cache: ways by minimal eviction sets, and sets by how many random pages are congruent with a victim.
+"""The second cache: ways from minimal eviction sets, number of sets from how many random pages are congruent with a
+victim.
 
-Of lines at one offset of random pages the share that lies in the victim's set is one over the number of sets that the
-offset leaves open: sets times line bytes over page bytes, where address bits choose the set. A hash leaves twice as
-many open with each bit of the offset that it mixes with bits of the page (Zen 4 mixes some of them), and then lines
-whose offset differs in that bit evict the victim as well. The size of a further cache is bounded by where larger
-working sets are served by those behind it.
+Take lines at one offset in random pages. Where address bits choose the set, the share of them in the victim's set is
+one over the number of sets that the offset leaves open: sets times line bytes over page bytes. A hash of bits of the
+offset and the page doubles that number for each hashed bit of the offset (Zen 4 has some), and lines whose offset
+differs in it evict the victim, too. Sizes of further caches are only bounded, by working sets.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ COUNTED = "ways times sets: the share of random pages that lie in the set of a v
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """How much is searched and counted, and what is believed of numbers of sets."""
+    """How much is searched and counted, and which numbers of sets are how probable."""
 
-    pages: int = 8192  # of the pool: 2 MiB of 16 ways need 512 lines at one offset, and 256 of 8,192 are congruent
-    tries: int = 6  # victims of a round until one has a minimal set
-    seconds: float = 0.7  # of the user's time for the counts of a round, by what the machine says that lines cost
-    overhead: int = 100  # loads that a sample costs beside: its flushes and fences
-    samples: int = 8  # about so many loads of every line of the chase for a page that is counted
-    seen: float = 6.0  # lines of the set that are expected at another offset where a hash mixes the bit: rounds add up
-    stray: float = 0.1  # of these, what tests take for congruent where it doesn't
-    count_error: float = 0.03  # relative, of shares beside chance: tests that went wrong
-    odd_sets: float = 0.05  # how common 3 and 5 times a power of two sets are beside a power of two
-    curve_error: float = 0.25  # of the logarithm of where a level's curve ends beyond the level's size
-    taken: float = 0.5  # of the same where it ends before: conflicts and co-runners take up to half of a cache
-    most_sets_log2: int = 18  # largest number of sets, a power of two
-    unclear: float = 0.05  # probability that a bit is mixed, or isn't, above which the index is open
+    pages: int = 8192  # pages of the pool: 2 MiB of 16 ways need 512 at one offset, and 256 of 8,192 are congruent
+    tries: int = 6  # victims tried in a round until one has a minimal eviction set
+    seconds: float = 0.7  # time budget for counting in a round, as estimated from `Facts.lines_per_second`
+    overhead: int = 100  # loads that take as long as a sample's flushes and fences
+    samples: int = 8  # about how often a test of one page loads each line of the chase
+    seen: float = 6.0  # congruent lines to expect per round at an offset that differs in a hashed bit: rounds add up
+    stray: float = 0.1  # share of these that tests wrongly find where the bit isn't hashed
+    count_error: float = 0.03  # relative error of shares besides chance: tests that went wrong
+    odd_sets: float = 0.05  # prior of 3 and 5 times a power of two sets, relative to a power of two
+    curve_error: float = 0.25  # standard error of log(end of the level's curve / size), if it ends beyond the size
+    taken: float = 0.5  # the same if it ends earlier: conflicts and co-runners take up to half of a cache
+    most_sets_log2: int = 18  # log2 of the largest number of sets that is considered
+    unclear: float = 0.05  # probability that a bit is hashed, and that it isn't, above which the index is unresolved
     agree: int = 2  # rounds that have to find the same ways; fewer give a bound
-    by_curve: float = 0.5  # share of where the level's curve ends that a cache holds at least: others use it
+    by_curve: float = 0.5  # least size, relative to where the level's curve ends: others use a shared cache
 
 
 PARAMS = Params()
 
 
 class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
-    """What one round found: `ways` of the second cache, 0 where no set was found; of `pages` random ones beside the set
-    and the victim, which lie at its offset, `tested` and so many `congruent` ones; for each bit of the line's number in
-    its page, how many were congruent (`mixed`) of as many lines as `elsewhere` says whose number differs in that
-    bit: none where no hash mixes it with others."""
+    """What one round found of the second cache: its `ways` (0: no eviction set); at the victim's offset, the number of
+    random `pages` besides the set's, of those `tested`, and of `congruent` ones; and for each bit of a line's number
+    within its page, how many of `elsewhere` lines whose number differs in that bit are congruent (`mixed`): none unless
+    the index hashes it."""
 
     ways: int = 0
     pages: int = 0
@@ -70,14 +70,14 @@ class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> tuple[EvictionRound, CacheSet | None]:
-    """One round: a minimal set of the second cache, and how many pages of the pool are congruent with it."""
+    """Measure one round: a minimal set of the second cache (None if not found) and how many pages are congruent."""
     evictions, line = Evictions(context, pool), context.line_size
     for _ in range(params.tries):
         victim, *rest = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
         lines = np.array(rest)
         if (found := evictions.find(int(victim), lines)) is not None:
             counted = _counted(evictions, found, lines, params)
-            if counted[0].congruent:  # what evicts no other line than the victim is not its set
+            if counted[0].congruent:  # a set that evicts nothing but this victim is no eviction set
                 return counted
     return EvictionRound(), None
 
@@ -104,9 +104,9 @@ def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params
 
 
 def _elsewhere(evictions: Evictions, whole: CacheSet, changed: int, count: int) -> int:
-    """How many of so many lines lie in the victim's set though these bits of their number in the page differ from its
-    own: those that its set evicts, beside lines that clear the nearer caches and don't evict them alone. At its offset
-    their pages hold no line of its set, or what prefetchers bring beside the set would evict them."""
+    """Return how many of `count` lines lie in the victim's set although their number in the page differs in the bits
+    `changed`. They are evicted by its set with lines that clear nearer caches, but not by the latter alone. Their pages
+    have no line of the set at the victim's offset, which a prefetcher could load along with the set."""
     own, clear = whole.own[1 : whole.ways + 1], whole.ways + evictions.params.others
     pages = evictions.pool.rng.permutation(whole.others)[: clear + count]
     clearing, lines = np.split(pages ^ changed * evictions.context.line_size, [clear])
@@ -115,8 +115,8 @@ def _elsewhere(evictions: Evictions, whole: CacheSet, changed: int, count: int) 
 
 
 class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What rounds say of the second cache: its `ways` and in how many rounds, how many bits of a line's number in its
-    page are `hashed` with others (None where rounds differ), and how probable each number of sets is."""
+    """What rounds say of the second cache: its `ways`, how many rounds `agreed` on them, how many bits of a line's
+    number within its page are `hashed` (None where unclear), and the probability of each number of `sets`."""
 
     ways: int
     agreed: int
@@ -127,13 +127,13 @@ class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
 def second_cache_shape(
     rounds: Sequence[EvictionRound], line: int, end_bytes: float, params: Params = PARAMS
 ) -> SecondShape | None:
-    """Infer ways (most rounds' answer) and sets (a posterior from these rounds' counts of evicted pages, and from the
-    capacity `end_bytes`, 0 where unknown). Returns None where no round found an eviction set."""
+    """Infer the ways (the commonest answer of rounds) and a posterior of the number of sets, from the counts of
+    congruent lines and the capacity `end_bytes` (0 if unknown). Returns None where no round found an eviction set."""
     if not (found := [each.ways for each in rounds if each.ways]):
         return None
     ways = commonest(found)
     own = [each for each in rounds if each.ways == ways]
-    # the victim's set itself was drawn from the pages, too
+    # the pages of the set itself count too: they come from the same random pages
     drawn = sum(ways + each.pages for each in own)
     hits = sum(ways + each.pages * each.congruent / each.tested for each in own)
     elsewhere, bits = sum(each.elsewhere for each in own), (TLB_PAGE_BYTES // line).bit_length() - 1
@@ -160,8 +160,8 @@ def second_cache_shape(
 
 
 def _mixed_chances(seen: NDArray[np.int64], expected: float, params: Params) -> NDArray[np.float64]:
-    """How probable it is that a hash mixes each bit of a line's number, shape (bits,): `seen` lines of the set were
-    counted where it would give about `expected` ones, and where it doesn't, only what tests take for such."""
+    """Return the probability that the index hashes each bit of a line's number, shape (bits,). `seen` are counts of
+    congruent lines: about `expected` of a hashed bit, and of others a few `stray` ones."""
     if not expected:
         return np.full(len(seen), 0.5)
     return np.asarray(special.expit(-seen * np.log(params.stray) - (1 - params.stray) * expected))
@@ -170,7 +170,7 @@ def _mixed_chances(seen: NDArray[np.int64], expected: float, params: Params) -> 
 def second_cache_findings(
     rounds: Sequence[EvictionRound], levels: Levels, line: int, params: Params = PARAMS
 ) -> Iterator[Finding]:
-    """Size, ways and index."""
+    """Yield the second cache's findings from all rounds: size in bytes, ways, and whether its index is hashed."""
     shape = second_cache_shape(rounds, line, levels.ends_bytes.get("l2", 0.0), params)
     if shape is None or shape.agreed < min(params.agree, len(rounds)) or not shape.sets:
         yield size_by_curve("l2", levels, params)
@@ -193,7 +193,7 @@ def second_cache_findings(
 
 
 def further_findings(levels: Levels) -> Iterator[Finding]:
-    """Of the caches behind the second: a bound of their size."""
+    """Yield a lower bound of the size of each cache behind the second; ways, index and policy are unavailable."""
     for number, name in enumerate(levels.caches[2:]):
         yield size_by_curve(name, levels)
         for parameter, unit in (
@@ -206,9 +206,8 @@ def further_findings(levels: Levels) -> Iterator[Finding]:
 
 
 def capacities(levels: Levels, name: str) -> list[float]:
-    """By round the bytes at which a load costs what lies halfway between this cache and what is behind it, between two
-    sizes on their logarithmic scale; nothing of rounds without such a size. A shared cache holds less while others use
-    it."""
+    """Return for each round the working set in bytes (interpolated on a logarithmic scale) at which a load costs the
+    mean of this cache's latency and the next level's. Rounds that never cross that latency are left out."""
     behind = [*levels.caches, MEMORY][levels.caches.index(name) + 1]
     half = (levels.cycles[name] + levels.cycles[behind]) / 2
     sizes, found = np.log(levels.sweep.get("size_bytes", [])), []
@@ -223,7 +222,7 @@ def capacities(levels: Levels, name: str) -> list[float]:
 
 
 def size_by_curve(name: str, levels: Levels, params: Params = PARAMS) -> Finding:
-    """A bound of a cache's size from where larger working sets are served by those behind it."""
+    """Return a lower bound of a cache's size: half of the working set at which outer levels serve half the loads."""
     if name not in levels.ends_bytes:
         return unresolved(f"cache.{name}.size", "bytes", f"{UNCOUNTED}, and no working set outgrew it", METHOD)
     reason, seen = UNCOUNTED, capacities(levels, name)
