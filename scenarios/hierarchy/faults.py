@@ -1,4 +1,4 @@
-"""What the first touch of a page costs: a minor page fault (Fang et al. 2014, Table II)."""
+"""Cost of a minor page fault in cycles: the first touch of a page against a later one (Fang et al. 2014, Table II)."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ PAGE = Base("page")
 METHOD = "first store to a page against a later one"
 
 
-# bytes of a page, and how many of a round: more small ones than any TLB holds (4,096 entries), so that both touches pay
-# a page walk
+# bytes of a page, and pages of a round: more small ones than a TLB has entries (4,096), so that both touches of a page
+# need a page walk
 PAGES = {"4k": (4096, 40960), "2m": (2 << 20, 24)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """What is believed of the cost of a first touch."""
+    """How much memory is touched, and how the cost of a first touch is estimated."""
 
-    memory: float = 0.25  # of the machine's, at most
-    batches: int = 12  # of the touches of a round, the median of which counts
-    unpopulated: float = 0.6  # of the first touch, what a later one costs where that was a fault as well
-    pace: float = 1e-3  # relative error of the core's pace during a round, by which ticks become cycles
-    quantile: float = 0.4  # of rounds: what the system does for others (it compacts memory) makes some rounds dear
-    bias: float = 0.1  # of a later touch, what a first one may cost more or less besides the fault
+    memory: float = 0.25  # largest share of the machine's memory that is touched
+    batches: int = 12  # parts that the touches of a round are split into: the median of their means counts
+    unpopulated: float = 0.6  # of a first touch: a later one that takes longer than this share was a fault as well
+    pace: float = 1e-3  # relative error of the conversion of ticks into cycles in a round
+    quantile: float = 0.4  # of rounds: the system's other work (it compacts memory) makes some rounds longer
+    bias: float = 0.1  # error of the fault's cost, in later touches: a first touch may differ in other ways, too
 
 
 PARAMS = Params()
 
 
 class FaultRound(msgspec.Struct, frozen=True, kw_only=True):
-    """Cycles that a first touch takes longer than a later one, and cycles of a later one."""
+    """One round: cycles that a first touch takes longer than a later one (the fault), and cycles of a later one."""
 
     cycles: float
     later: float
 
 
 def first_touches(context: Context, pages: str, params: Params = PARAMS) -> FaultRound:
-    """Time a store to every page of fresh memory, then one to another line of every page, in the same order.
+    """Time a store to every page of fresh memory, then a store to another line of every page, in the same order.
 
-    A store, because a page that is only read may be the system's shared page of zeros. A store retires without its
-    line, but not without its translation, so the difference holds the fault and nothing else."""
+    Loads would not do, as a page that is only read may be the system's shared page of zeros. A store retires without
+    its cache line but not without its translation, so the difference of the two is the page fault alone."""
     machine, (size, count) = context.machine, PAGES[pages]
     most = int(params.memory * machine.facts.memory_bytes) // size
     region = context.exact_pages(max(1, min(count, most)) * size, size, populate=False)
@@ -71,7 +71,7 @@ def first_touches(context: Context, pages: str, params: Params = PARAMS) -> Faul
 
 
 def _addresses(context: Context, region: Region) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Addresses of the first and the later touches, the pages in a random order."""
+    """Return the addresses of the first and of the later touches, shape (pages,) each, pages in a random order."""
     rng = context.fresh_rng()
     pages = region.address + rng.permutation(region.pages) * region.page_size
     lines = rng.integers(0, region.page_size // region.line_size // 2, region.pages) * region.line_size
@@ -79,7 +79,7 @@ def _addresses(context: Context, region: Region) -> tuple[NDArray[np.int64], NDA
 
 
 def fault_finding(pages: str, rounds: Sequence[FaultRound], params: Params = PARAMS) -> Finding:
-    """Cost of a first touch, by the rounds in which the system gave such pages (there may be no large ones left)."""
+    """Return the cost of a first touch in cycles, from rounds in which the system gave pages of the size asked for."""
     parameter = f"page_fault.minor.{pages}"
     given = [each for each in rounds if each.later <= params.unpopulated * (each.cycles + each.later)]
     if len(given) < 2:
