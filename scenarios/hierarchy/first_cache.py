@@ -1,8 +1,8 @@
-"""The first data cache: size, ways and index, from how many lines at a stride stay in it.
+"""The first data cache: size, ways and index, from how many lines at a constant stride stay in it.
 
-Lines at a stride of a way's bytes or more share a set, so as many stay as it has ways; at smaller strides they share it
-with fewer others. A cyclic chase over them costs more than one over lines of the same pages in other sets as soon as
-one is too many: translations cost both alike.
+Lines at a stride of a way's bytes, or a multiple, share a set, so as many of them stay as the cache has ways; at
+smaller strides they spread over more sets. A cyclic chase over too many lines costs more per load than a chase over
+lines of the same pages in different sets; both need the same translations.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ METHOD = "lines at a stride that stay, against lines of the same pages in other 
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Which strides are measured, and what counts as too many lines."""
+    """Which strides are measured, and which costs and counts are accepted."""
 
     least_stride: int = 512  # bytes; smaller ones fill whole sets with many lines
     most_stride: int = 128 << 10  # bytes; several strides of a way and more have to agree
-    region_bytes: int = 16 << 20  # addresses of the longest chases, in the largest pages: their sets are address bits
-    most_lines: int = 128  # of a chase: 8 times 16 ways
-    outgrown: float = 0.08  # of a miss a load: one line of 17 misses in 0.12 of 16 ways that replace at random
-    least_cycles: float = 0.3  # a load; below that is what chases differ by
-    tries: int = 2  # chases that have to be outgrown alike, as what disturbs one adds cycles
-    most_ways: int = 32  # where more stay at every stride the index is no address bits
-    fewest: float = 0.6  # of the lines that an index of address bits would let stay: others take some in all rounds
-    largest: float = 1.15  # of the same: one line too many of many sets costs little
-    unlike: int = 1  # strides of more than a way at which more may stay: others only take room
-    agree: float = 0.5  # share of counts at strides of a way and more that are the ways; else they are a bound
+    region_bytes: int = 16 << 20  # memory for the longest chases, in the largest pages: set bits are page offsets
+    most_lines: int = 128  # lines of a chase: 8 times 16 ways
+    outgrown: float = 0.08  # least extra cost of a load, in misses: 17 lines in 16 ways, replaced at random, have 0.12
+    least_cycles: float = 0.3  # the same in cycles per load: less is what chases differ by
+    tries: int = 2  # chases that must all cost more, as a disturbance only adds cycles
+    most_ways: int = 32  # if more lines stay at every stride, the set isn't chosen by address bits
+    fewest: float = 0.6  # least count, relative to what a linear index lets stay: co-runners take some in all rounds
+    largest: float = 1.15  # largest count, relative to the same: one line too many of many sets costs little
+    unlike: int = 1  # strides above a way's bytes at which more lines may stay: co-runners only take room
+    agree: float = 0.5  # share of counts, at strides of a way and more, that must be the ways; else these are a bound
 
 
 PARAMS = Params()
 
 
 class StrideRound(msgspec.Struct, frozen=True, kw_only=True):
-    """How many `lines` stayed at each of the `strides` (bytes), shape (strides,): all that were tried where none was
-    too many."""
+    """One round: at each of the `strides` (bytes) the number of `lines` that stayed in the first cache, shape
+    (strides,) each; or the largest number tried, where that many stayed."""
 
     strides: tuple[int, ...]
     lines: tuple[int, ...]
 
 
 def measure_strides(context: Context, params: Params = PARAMS) -> StrideRound:
-    """One round of all strides."""
+    """Measure one round: how many lines at each stride stay in the first cache, against a control in other sets."""
     region = context.allocate(params.region_bytes, max(context.machine.facts.page_sizes))
     octaves = (params.most_stride // params.least_stride).bit_length()
     strides = tuple(params.least_stride << octave for octave in range(octaves))
@@ -68,7 +68,7 @@ def measure_strides(context: Context, params: Params = PARAMS) -> StrideRound:
 
 
 def _staying(context: Context, region: Region, stride: int, begin: int, params: Params) -> int:
-    """How many lines at a stride stay, by a search that begins at so many."""
+    """Find by doubling and bisection how many lines at this stride (bytes) stay; the search begins at `begin` lines."""
     most = min(params.most_lines, region.size // stride - 1)
     low, high = 1, begin
     while high < most and not _outgrown(context, region, stride, high, params):
@@ -82,7 +82,7 @@ def _staying(context: Context, region: Region, stride: int, begin: int, params: 
 
 
 def _outgrown(context: Context, region: Region, stride: int, count: int, params: Params) -> bool:
-    """Whether so many lines at a stride, anywhere in the region, cost more than as many in other sets."""
+    """Whether `count` lines at this stride cost more per load than as many on the same pages in different sets."""
     first, second, *_ = context.calibration.level_cycles.values()
     least, rng = max(params.least_cycles, params.outgrown * (second - first)), context.fresh_rng()
     for _ in range(params.tries):
@@ -97,8 +97,8 @@ def _outgrown(context: Context, region: Region, stride: int, count: int, params:
 
 
 class FirstShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What rounds say of a cache whose index is address bits: ways, bytes, and the share of counts that agree with the
-    ways."""
+    """The first cache, whose index is address bits: its `ways`, its size in `bytes`, and the share of counts that
+    `agreed` with the ways."""
 
     ways: int
     bytes: int
@@ -106,7 +106,7 @@ class FirstShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_cache_findings(rounds: Sequence[StrideRound], params: Params = PARAMS) -> Iterator[Finding]:
-    """Size, ways and index."""
+    """Yield the first cache's findings from all rounds: size in bytes, ways, and index (linear or hashed)."""
     shape = first_cache_shape(rounds, params)
     if shape is None:
         stay = np.median([each.lines for each in rounds], axis=0)
@@ -125,13 +125,13 @@ def first_cache_findings(rounds: Sequence[StrideRound], params: Params = PARAMS)
 
 
 def first_cache_shape(rounds: Sequence[StrideRound], params: Params = PARAMS) -> FirstShape | None:
-    """The shape that fits the counts at all strides; None where none does. Ways are the commonest count at strides of a
+    """Return the shape that explains the counts at all strides, or None. Ways are the commonest count at strides of a
     page and more; the smallest stride with that count is a way's bytes."""
     strides, counts = np.array(rounds[0].strides), np.array([each.lines for each in rounds])
     fits = np.array([commonest(column) for column in counts.T.tolist()])
     ways = commonest(fits[strides >= TLB_PAGE_BYTES].tolist())
     way = int(strides[fits == ways].min())
-    # others take room in most rounds; what disturbs a chase beside its control hides a line too many in few
+    # co-runners may take room in most rounds; in few, a disturbed control makes a count too large
     room, most = ways * np.maximum(1, way // strides), np.quantile(counts, (0.5, RATE), axis=0, method="lower")
     outside = (most[1] < params.fewest * np.minimum(room, params.most_lines)) | (most[0] > params.largest * room)
     unlike = int(((fits > ways) & (strides > way)).sum())
