@@ -1,4 +1,4 @@
-"""Line size, as the run measured it by flushing."""
+"""Findings of the cache line's size in bytes, which the run has measured by flushing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from setebench.stats import decide
 
 
 def line_findings(context: Context, levels: int) -> Iterator[Finding]:
-    """Line size of every level: the unit in which lines come and go, which all levels share."""
+    """Yield the line size of each of so many cache `levels`: all have the same, the unit that one flush takes out."""
     method = "loads near a line that was just flushed"
     for number in range(1, levels + 1):
         parameter = f"cache.l{number}.line_size"
