@@ -1,9 +1,9 @@
-"""Which line of a set gives way, and what the second cache does with lines of the first: from sequences on a set.
+"""Replacement policies of the first and the second cache, and whether the second is exclusive of the first.
 
-In each round random sequences of loads of a few more lines than fit are run, every load is timed, and which of them
-miss is compared with what each policy would have missed. The second cache sees nothing of what the first one still
-holds: lines that share sets of the first, but not of the second, are traversed behind each load and push its line out
-there.
+In each round random sequences of loads use a few more lines of one set than it has ways. Every load is timed, and the
+loads that miss are compared with those that miss under each known policy. The second cache doesn't see loads that hit
+the first: so behind each load evictors are traversed, lines that share its set of the first cache but not of the
+second.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ AROUND = "more lines of a set go round than it has ways"
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Which sequences are run, and what is believed of their misses."""
+    """Which sequences are run, and how well a policy must explain their misses."""
 
-    sequences: int = 4  # of random loads in a round; a dozen distinguishes the policies
-    repetitions: int = 8  # of each, in other sets: their mean is known to an eighth of a miss on a clock in long steps
-    extra: int = 3  # lines more than fit, at most
-    sets: int = 12  # of a first cache that sequences use
-    region_bytes: int = 16 << 20  # addresses of the lines of a first cache, in the largest pages
-    evictors: float = 2.5  # times the ways of the first cache, which may replace at random
-    groups: int = 2  # of evictors, by turns: one group would become lines in use
-    error: float = 0.1  # of a mean of repetitions, beside what these differ by: others' lines, translations
+    sequences: int = 4  # random sequences in a round: a dozen distinguish the policies
+    repetitions: int = 8  # of each, in other sets: their mean is good to 1/8 of a miss on a clock with long steps
+    extra: int = 3  # lines of a sequence above the ways, at most
+    sets: int = 12  # sets of a first cache that sequences use
+    region_bytes: int = 16 << 20  # memory for the lines of a first cache, in the largest pages
+    evictors: float = 2.5  # lines of a group, relative to the first cache's ways: it may replace at random
+    groups: int = 2  # groups of evictors, used in turn: a single one would be kept as lines in use
+    error: float = 0.1  # scale of a mean's error besides chance: co-runners' lines, translations
     tail: float = 2.0  # degrees of freedom of the errors' Student's t: some sets are disturbed in all repetitions
-    fits: float = 0.05  # mean square of what a policy leaves: the same as a share of its predictions that are wrong
-    fewest: int = 2  # rounds, or nothing is known of how they vary
-    shared: tuple[float, float] = (0.08, 0.15)  # misses of an exclusive cache at most, and of another at least
-    turns: int = 16  # repetitions of lines that go round, in a round
+    fits: float = 0.05  # largest mean square of residuals, which is about the share of wrong predictions
+    fewest: int = 2  # rounds: with fewer, how much rounds vary is unknown
+    shared: tuple[float, float] = (0.08, 0.15)  # most misses a load of an exclusive cache, and fewest of another
+    turns: int = 16  # repetitions of the cyclic traversal that decides exclusiveness, in a round
 
 
 PARAMS = Params()
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
-    """One round on sets of so many `ways`: the sequences, shape (sequences, loads), and how much each load missed,
-    shape (repetitions, sequences, loads)."""
+    """One round on sets of `ways` ways: which of the set's `lines` each load used, shape (sequences, loads), and how
+    much it missed (`late`: 0 a hit, 1 a miss), shape (repetitions, sequences, loads)."""
 
     ways: int
     lines: Lines
@@ -64,14 +64,14 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecondReplaced(Replaced, frozen=True, kw_only=True):
-    """The same of the second cache; how many loads missed of more lines than it holds, not pushed out of the first."""
+    """One round on the second cache; `around` is the miss rate of a cyclic traversal of more lines than ways."""
 
     around: float
 
 
 def sequences(ways: int, loads: int, rng: np.random.Generator, params: Params = PARAMS) -> Lines:
-    """Random sequences, shape (sequences, loads): all lines once, then some more often than others, or policies that
-    keep what was used would show nothing."""
+    """Return random sequences of line numbers, shape (sequences, loads): all lines once, then some more often than
+    others, as policies differ in how they keep lines that are used often."""
     rows = []
     for _ in range(params.sequences):
         lines = ways + 1 + int(rng.integers(params.extra))
@@ -81,14 +81,14 @@ def sequences(ways: int, loads: int, rng: np.random.Generator, params: Params = 
 
 
 def _replaced(context: Context, region: Region, sets: Sets, level: int, ways: int) -> Replaced:
-    """Sequences on sets of the cache with that number, counted from 0."""
+    """Run random sequences on sets of the cache number `level` (0 is the first); return which loads missed."""
     lines = sequences(ways, MOST_LOADS, context.fresh_rng())
     cycles = load_cycles(context, region, sets, np.tile(lines, (PARAMS.repetitions, 1)))[:, :-1]
     return Replaced(ways=ways, lines=lines, late=missed(context, cycles, level).reshape(-1, *lines.shape))
 
 
 def measure_first(context: Context, first: FirstShape) -> Replaced:
-    """One round on sets of a first cache whose index is address bits."""
+    """Measure one round of random sequences on sets of a first cache whose index is address bits."""
     region = context.allocate(PARAMS.region_bytes, max(context.machine.facts.page_sizes))
     try:
         rng, line, ways = context.fresh_rng(), region.line_size, first.ways
@@ -101,9 +101,9 @@ def measure_first(context: Context, first: FirstShape) -> Replaced:
 
 
 def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> SecondReplaced | None:
-    """One round on a set of the second cache; None where memory holds too few lines of its set, or beside it."""
+    """Measure one round on an eviction set of the second cache; None where too few lines of it or evictors exist."""
     context, region, ways, own = evictions.context, evictions.pool.region, found.ways, found.ways + PARAMS.extra
-    # of pages at one offset not all share a set where a way is larger than a page
+    # lines at one offset lie in so many sets of the first cache: several where a way is larger than a page
     colours = max(1, first.bytes // first.ways // TLB_PAGE_BYTES)
     least = int(PARAMS.evictors * first.ways)
     count = PARAMS.groups * (least + int(stats.nbinom.ppf(CONFIDENCE, least, 1 / colours)))
@@ -121,11 +121,11 @@ def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> 
 
 
 def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> list[str]:
-    """The names of the policies that may be behind what loads missed, the likeliest first, in the model of a cache that
-    moves lines that hit, or doesn't; none where no policy that is known misses these loads.
+    """Return the names of the policies that may explain which loads missed, the likeliest first; none where no policy
+    does. `moved` says whether a hit moves a line out of the cache, as exclusive ones do; both are tried where unknown.
 
-    Loads of a round are disturbed together, so it is rounds that differ by chance: the likeliest policy stands alone
-    where it explains them better than each other one by more than these differences vary."""
+    Loads of a round are disturbed together, so rounds are the independent samples: a policy is left out where the
+    likeliest one explains rounds better by more than their differences vary."""
     ways, lines = rounds[0].ways, np.concatenate([each.lines for each in rounds])
     late = np.concatenate([each.late for each in rounds], axis=1)
     fill = np.resize(np.arange(ways + 1) + lines.max() + 1, (len(lines), FILL_TURNS * (ways + 1)))
@@ -147,7 +147,7 @@ def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> list
 def replacement_finding(
     context: Context, level: int, rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)
 ) -> Finding:
-    """Which line the cache with that number, counted from 1, replaces."""
+    """Return the replacement policy of the cache number `level` (1 is the first), and keep sequences as evidence."""
     parameter, key = f"cache.l{level}.replacement", f"l{level}_sequences"
     if not rounds:
         return unresolved(parameter, "string", "no lines that share a set were found", METHOD)
@@ -163,7 +163,7 @@ def replacement_finding(
 
 
 def second_findings(context: Context, rounds: Sequence[SecondReplaced]) -> Iterator[Finding]:
-    """Replacement of the second cache, and what it does with lines of the first."""
+    """Yield the second cache's replacement policy, and whether it is exclusive or inclusive of the first."""
     exclusive = exclusive_of(rounds)
     yield replacement_finding(context, 2, rounds, (False, True) if exclusive is None else (exclusive,))
     context.evidence["l2_around"] = [each.around for each in rounds]
@@ -179,7 +179,7 @@ def second_findings(context: Context, rounds: Sequence[SecondReplaced]) -> Itera
 
 
 def exclusive_of(rounds: Sequence[SecondReplaced], params: Params = PARAMS) -> bool | None:
-    """Whether lines that go round in both caches fit into both together, which are more than fit into the second; None
-    where that is not clear."""
+    """Whether the second cache is exclusive of the first, None if unclear. If it is, a cyclic traversal of a few more
+    lines than its ways hits, as both caches together hold them."""
     share = float(np.median([each.around for each in rounds])) if rounds else np.nan
     return share < params.shared[0] if share < params.shared[0] or share > params.shared[1] else None
