@@ -1,11 +1,11 @@
-"""The data TLBs of small and of large pages: entries, and what a miss costs.
+"""The data TLBs of 4 KiB and of 2 MiB pages: number of entries, and the penalty of a miss in core cycles.
 
-A few pages are chased through after some others were used, and right afterwards once more by other lines: these are as
-far away, but are translated, so the difference is translation and nothing else. Its curve over the number of pages has
-a step for each TLB (`stats.steps`). Pages are neighbours, which fill sets evenly whether bits of their number choose
-these or a hash; they are touched in random order first, so that no two get neighbouring frames and share an entry. The
-first TLB is counted to the entry: where one page too many is used in turn, its set loses all it holds each time, and a
-chase costs more than one through as many lines on few pages.
+A chase through one line on each of n pages loads their translations. Then a few of these pages are chased, and right
+after them other lines of the same pages: these are as far away, but their translations are in the TLB, so the
+difference is the cost of translation. Over n this cost has one step per TLB (`stats.steps`). The pages are neighbours,
+so that their numbers fill all sets evenly, whether hashed or not; they were touched in random order first, so that no
+two have neighbouring frames and share an entry. The first TLB's entries are counted exactly: with one page too many, a
+cyclic chase over pages misses in one set at each access, and costs more than a chase over as many lines on few pages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from setebench.stats.rounds import LATENCY, MIDDLE, RATE, quantile_of_rounds
 from setebench.stats.steps import STEPS, Step, entries_of, oddness, steps
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
-"""Bytes of x86-64's pages that systems use for data (AMD64 Architecture Programmer's Manual 2, 5.3)."""
+"""Bytes of the page sizes that systems use for data on x86-64 (AMD64 Architecture Programmer's Manual 2, 5.3)."""
 
 METHOD = "loads from few pages after others were used, and once more"
 COUNTED = "chases round and round over lines on pages of their own, and packed"
@@ -37,38 +37,38 @@ COUNTED = "chases round and round over lines on pages of their own, and packed"
 
 @dataclass(frozen=True, kw_only=True)
 class TlbParams:
-    """How TLBs are looked for."""
+    """Which numbers of pages are measured, how steps become entries and penalties, and when these are bounds."""
 
-    most: int = 9728  # pages at most; the largest second TLB known has 4,096 entries, and its step a plateau behind
-    least: int = 12  # pages at least; fewer than any TLB has
-    ratio: float = 1.06  # of a number of pages to the one before: steps are known as well, more numbers cost time
-    dense: int = 16  # numbers from a step's begin to its end, and a little beyond, each timed `draws` times
-    draws: int = 4
-    beyond: float = 1.08  # times the step's end, and the same below its begin
-    align_bytes: int = 1 << 24  # of the first page: bits of page numbers that are hashed with lower ones are the same
-    slot_bytes: int = 128  # from one line to the next of a page: prefetched neighbours are of no use to any chase
-    rise: float = 0.03  # of the plateau: one page too many for a set of 4 ways is 5 misses in 129 loads; less is noise
-    looks: int = 3  # at a number of pages before its cost counts as risen: a disturbance would have to come each time
-    most_first: int = 320  # pages; first TLBs with more entries (160 are the most known) are not counted one by one
+    most: int = 9728  # largest number of pages: the largest known TLB has 4,096 entries, and a plateau behind its step
+    least: int = 12  # smallest number of pages; any TLB has more entries
+    ratio: float = 1.06  # between successive numbers of pages: more of them cost time and locate steps no better
+    dense: int = 16  # numbers of pages that are measured about each step, from a little before to a little behind it
+    draws: int = 4  # measurements of each of these numbers, of which the mean counts
+    beyond: float = 1.08  # that range begins at the step's begin over this, and ends at its end times this
+    align_bytes: int = 1 << 24  # alignment of the first page: the higher bits that are hashed with lower ones are equal
+    slot_bytes: int = 128  # distance of lines that may be used on a page: prefetched neighbours help no chase
+    rise: float = 0.03  # of the plateau: 1 page too many in a set of 4 ways is 5 misses in 129 loads; less is noise
+    tries: int = 3  # chases that must all show a rise: a disturbance would have to come each time
+    most_first: int = 320  # pages; larger first TLBs are not counted exactly (160 entries are the most known)
     targets: int = 8  # pages that are timed; the first TLB has at least twice as many entries
-    hit: tuple[float, float] = (1.2, 0.7)  # times the first step's end, and the second one's begin: the plateau between
-    alone: float = 4.0  # times the first step's end: the same where no second step shows
-    walk: tuple[float, float] = (1.1, 2.5)  # times the second step's end: tables of further pages leave the caches
-    off: float = 0.8  # of the entries: others' pages between loads and what is timed make the step begin earlier
-    sharp: float = 1.35  # times the entries, half of the step has risen at most, if pages fill sets of any ways evenly
-    steep: float = 1.25  # ratio of where three quarters and a quarter of a step have risen, if pages fill sets evenly
-    early: float = 1.15  # times the entries, where a quarter has risen of the same: -ln(3/4) times 4
-    latest: float = 1.4  # times the entries, where half of a step has risen if these are replaced at random: 2 ln 2
-    odd: int = 15  # largest odd divisor of entries; numbers that unevenly filled sets leave have seldom a small one
-    most_odd: int = 5  # the same of those inferred from a step: 14 of 16 ways are left where others take 2 of each set
-    counts: float = 0.98  # of the most that a round counted: so many were counted where nothing else took entries
-    seen: int = 2  # rounds that must show a step: others may be disturbed, and what disturbs has no plateaus
-    last: int = 5  # numbers of pages that show what a translation costs at the end
-    agree: float = 1.1  # ratio of rounds' steps up to which the same table was seen: what else runs takes entries
-    precise: float = 0.25  # half width of a penalty, relative, up to which it is a value
-    blurred: float = 1.4  # the same of steps that are not sharp, as where a hypervisor's tables are walked, too
-    large_bytes: int = 1 << 30  # of large pages at most; all of them get real memory
-    memory: float = 0.125  # of the memory on offer
+    hit: tuple[float, float] = (1.2, 0.7)  # first plateau: from the 1st step's end to the 2nd one's begin, times these
+    alone: float = 4.0  # times the first step's end: where that plateau ends if there is no second step
+    walk: tuple[float, float] = (1.1, 2.5)  # second plateau, times the 2nd step's end; then page tables leave caches
+    off: float = 0.8  # earliest begin of a step, relative to the entries: the program's own pages take some
+    sharp: float = 1.35  # latest half of a sharp step, relative to the entries, if pages fill sets of any ways evenly
+    steep: float = 1.25  # largest ratio of where 3/4 and 1/4 of a sharp step have risen, if pages fill sets evenly
+    early: float = 1.15  # times the entries: where a quarter has risen if pages fill sets at random: -ln(3/4) times 4
+    latest: float = 1.4  # times the entries: where half has risen if entries are replaced at random: 2 ln 2
+    odd: int = 15  # largest odd divisor of a count: wrong counts, of unevenly filled sets, seldom have a small one
+    most_odd: int = 5  # the same of entries inferred from a step: 14 of 16 ways are left if others take 2 of each set
+    counts: float = 0.98  # counts above this share of the largest one agree with it
+    seen: int = 2  # rounds that must show a step: others may be disturbed, and disturbances have no plateaus
+    last: int = 5  # largest numbers of pages, whose median is the cost at the end of the curve
+    agree: float = 1.1  # largest ratio of rounds' steps, if undisturbed: co-runners take entries
+    precise: float = 0.25  # largest half width of a measured penalty, relative; a wider one is a bound
+    blurred: float = 1.4  # as `agree`, of steps that aren't sharp, as where a hypervisor's page tables are walked, too
+    large_bytes: int = 1 << 30  # memory of 2 MiB pages at most, all of which is backed
+    memory: float = 0.125  # largest share of the machine's memory
 
 
 PARAMS = TlbParams()
@@ -76,28 +76,28 @@ CHASE, LONG = ChaseParams(samples=16), ChaseParams(samples=12)
 
 
 class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
-    """What one round saw: cycles that a load costs more on a page of its own, by number of pages that are used in turn,
-    shape (n,) each; and how many pages fit into the first TLB, None where that was not seen."""
+    """One round's curve: `cycles` that the translation of a page costs, by the number of `pages` that are used in turn,
+    shape (n,) each; and how many pages fit into the first TLB (`counted`; None where its step wasn't seen)."""
 
     pages: Numbers
     cycles: Numbers
     counted: int | None = None
 
     def levels(self) -> tuple[Step | None, Step | None]:
-        """The steps of the first and of the second TLB, where they are seen."""
+        """Return the steps of the first and of the second TLB in this round's curve, None for one that doesn't show."""
         first, second, *_ = [*steps(self.pages, self.cycles), None, None]
         late = first is not None and first.risen[0] > PARAMS.most_first  # no first TLB is as large: its step was missed
         return (None, first) if late else (first, second)
 
     def misses(self) -> tuple[float, float]:
-        """Cycles that a miss in the first TLB and one in both take longer than a hit in the first, NaN where no such
-        step shows."""
+        """Return the cycles that a miss in the first TLB, and a miss in both, cost over a hit in the first; NaN where
+        the step doesn't show."""
         first, second = self.levels()
         if first is None:
             return float("nan"), float("nan")
         low = PARAMS.hit[0] * first.risen[2]
         high = max(low, PARAMS.hit[1] * second.risen[0] if second else PARAMS.alone * low)
-        # as many pages as a cache has lines push out the lines that are timed again sooner than those timed first
+        # lines of many pages fill a cache, and evict the line that is timed again sooner than the one timed first
         hit = max(first.behind, self._middle(low, high))
         if second is None:
             return hit, float("nan")
@@ -110,7 +110,7 @@ class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TlbPages:
-    """Memory in pages of one size for chases over some of them, in all rounds. `close` gives it back."""
+    """Memory in pages of one size (`bytes`), of which chases use some in each round. `close` frees it."""
 
     def __init__(self, context: Context, region: Region) -> None:
         self.context, self.region, self.bytes, self.rng = context, region, region.page_size, context.fresh_rng()
@@ -120,26 +120,26 @@ class TlbPages:
         context.machine.link(region, self.rng.permutation(self.lines(self.most)))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory; no chase may follow."""
         self.context.machine.release(self.region)
 
     def lines(self, pages: int) -> Lines:
-        """One of each page, evenly over the sets of caches that are chosen by the lowest bits of addresses."""
+        """Return an address on each of so many pages, shape (pages,), evenly over sets chosen by low address bits."""
         number = np.arange(pages, dtype=np.int64)
         slot = (number + number // 32 if self.bytes == SMALL_PAGE else number * 67) % self.slots
         return self.begin + number * self.bytes + slot * PARAMS.slot_bytes
 
     def few(self, count: int) -> Lines:
-        """So many lines on as few pages as hold them, every other one of each; all pages in turn, as translations are
-        used in turn by the lines on pages of their own."""
+        """Return `count` lines on as few pages as possible, two lines apart, shape (count,); successive lines lie on
+        different pages, so that translations are used in turn as by lines on pages of their own."""
         page = self.rng.permutation(-(-count // self.slots))[:, None]
         slot = self.rng.permuted(np.tile(np.arange(self.slots), (len(page), 1)), axis=1)
         lines = self.begin + page * self.bytes + slot * PARAMS.slot_bytes
         return np.asarray(lines.T[(page * self.slots + slot < count).T])
 
     def fits(self, pages: int, limit: float) -> bool:
-        """Whether so many pages, used in turn, cost no more than as many lines on few pages, which do fit."""
-        for _ in range(PARAMS.looks):
+        """Whether a load costs at most `limit` cycles more on so many pages in turn than on few pages, which do fit."""
+        for _ in range(PARAMS.tries):
             lines = self.rng.permutation(self.lines(pages)), self.few(pages)
             own, packed = (chase_cycles(self.context, self.region, each, CHASE) for each in lines)
             if own - packed <= limit:
@@ -147,26 +147,26 @@ class TlbPages:
         return False
 
     def miss(self, pages: int) -> float:
-        """Cycles that translations of some of so many pages take once all others were used."""
+        """Return the cycles that the translation of a page costs after so many pages were used in turn."""
         lines = self.lines(max(pages, 2 * PARAMS.targets))
         if pages > PARAMS.most_first:  # at random, as sets overflow one by one
             lines = self.rng.permutation(lines)
-        # else in a row: few fill even small sets evenly then, so that their own translations stay
+        # else in order: then few pages fill even small sets evenly, and their translations stay
         timed, others = np.split(np.roll(lines, self.rng.integers(len(lines))), [PARAMS.targets])
         several = self.rng.permutation(others), self.rng.permutation(timed)
-        params = CHASE if pages <= PARAMS.most_first else LONG  # long chases cost time, and what they miss costs more
+        params = CHASE if pages <= PARAMS.most_first else LONG  # long chases cost time, but their misses cost more
         return translation_cycles(self.context, self.region, *several, params)
 
     def curve(self, low: float, high: float, count: int, draws: int) -> TlbRound:
-        """Measure the translation's cycles at `count` numbers of pages from `low` to `high`, means of so many draws."""
+        """Measure the translation's cycles at `count` numbers of pages from `low` to `high`, each a mean of `draws`."""
         pages = np.unique(np.geomspace(low, min(high, self.most), count).round())
         cycles = np.array([np.mean([self.miss(int(each)) for _ in range(draws)]) for each in pages])
         finite = np.isfinite(cycles)
         return TlbRound(pages=pages[finite], cycles=cycles[finite])
 
     def round(self) -> TlbRound:
-        """Costs up to all pages, each the middle one of three neighbours, more about the steps; and the entries of the
-        first TLB."""
+        """Measure one round: the curve up to all pages (a median filter of three), more densely about its steps, and
+        the exact number of the first TLB's entries."""
         count = int(np.log(self.most / PARAMS.least) / np.log(PARAMS.ratio)) + 1
         found = self.curve(PARAMS.least, self.most, count, 1)
         found = msgspec.structs.replace(found, cycles=ndimage.median_filter(found.cycles, 3, mode="nearest"))
@@ -186,8 +186,8 @@ class TlbPages:
 
 
 def tlb_pages(context: Context, page_bytes: int = SMALL_PAGE) -> TlbPages | None:
-    """Pages of one size, None where memory is short. Where a hypervisor splinters large pages, each of them takes an
-    entry of a small one."""
+    """Allocate pages of one size, or return None where memory is short. A large page that the hypervisor maps in small
+    pieces takes an entry for each piece."""
     wanted = min(PARAMS.large_bytes, int(PARAMS.memory * context.machine.facts.memory_bytes))
     wanted = min(wanted, PARAMS.most * page_bytes + PARAMS.align_bytes) // page_bytes * page_bytes
     if wanted < 2 * PARAMS.least * page_bytes + PARAMS.align_bytes:
@@ -196,15 +196,15 @@ def tlb_pages(context: Context, page_bytes: int = SMALL_PAGE) -> TlbPages | None
 
 
 def measure_tlbs(pages: TlbPages | None) -> TlbRound:
-    """One round; nothing is seen without pages."""
+    """Measure one round; its curve is empty where there are no pages."""
     return pages.round() if pages else TlbRound(pages=np.zeros(0), cycles=np.zeros(0))
 
 
-# -- what follows -----------------------------------------------------------------------------------------------------
+# -- findings --------------------------------------------------------------------------------------------------------
 
 
 def tlb_findings(rounds: Sequence[TlbRound], large: Sequence[TlbRound]) -> Iterator[Finding]:
-    """Of all rounds; `large` are those of large pages, none where the machine has no such pages."""
+    """Yield entries and penalties from `rounds` on small pages and on `large` ones (empty if there are none)."""
     yield from _of_pages("4k", rounds, rounds)
     if large:
         yield from _of_pages("2m", large, rounds)
@@ -220,11 +220,11 @@ def tlb_findings(rounds: Sequence[TlbRound], large: Sequence[TlbRound]) -> Itera
 
 
 Seen = Sequence[tuple[Step, TlbRound]]
-"""Steps of one TLB, and the rounds that saw them."""
+"""Steps of one TLB, each with the round whose curve shows it."""
 
 
 def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) -> Iterator[Finding]:
-    """Both TLBs of pages of one size."""
+    """Yield entries and penalty of both TLBs, for pages of the size `name`; `small` are the rounds of small pages."""
     reach, costs = int(max(each.pages.max(initial=0) for each in rounds)), [each.misses() for each in rounds]
     for level in (0, 1):
         seen = [(step, each) for each in rounds if (step := each.levels()[level])]
@@ -232,7 +232,7 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
             seen = [(step, pooled(rounds))] * PARAMS.seen
         entries, penalty = (f"tlb.l{level + 1}.{what}.{name}" for what in ("entries", "miss_penalty"))
         if seen and len(seen) >= min(PARAMS.seen, len(rounds)):
-            cycles = quantile_of_rounds([each[level] for each in costs], MIDDLE)  # a difference: both were disturbed
+            cycles = quantile_of_rounds([each[level] for each in costs], MIDDLE)  # differences vary both ways
             yield _entries(entries, seen, level)
             cycles = cycles._replace(low=max(cycles.low, 0.0))
             miss = decide.measured(penalty, cycles, "cycles", METHOD, f"tlb_{name}")
@@ -252,8 +252,8 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
 
 
 def _entries(parameter: str, seen: Seen, level: int) -> Finding:
-    """How many entries there are: as many pages as fit, where a sharp step begins there; or those of the only table
-    that has such a step; else a bound, or about half way up the step."""
+    """Return the entries of a TLB: the exact count, where a sharp step begins there; or those of the only likely table
+    with such a step; else a lower bound, or about where half of the step has risen."""
     counted = None if level else _counted(seen)
     if counted is not None and _is_table(counted, seen):
         return decide.chosen(parameter, counted, "entries", COUNTED)
@@ -265,25 +265,25 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
         bound = counted or int(np.quantile(begins, LATENCY) / PARAMS.early)
         return decide.within(decide.at_least(parameter, bound, "entries", reason, METHOD), bound, float(ends.max()))
     entries, sure = entries_of((low, middle, high), float(np.std(np.log(halves))))
-    # a table that replaces at random loses some entries from the count on, and its step is no sharp one of more
+    # with random replacement a step begins at the count: it must not pass for a sharp step of a larger table
     sharp_one = sharp and (counted is None or entries <= PARAMS.agree * counted)
     if sharp_one and sure >= STEPS.sure and oddness(np.array([entries]))[0] <= PARAMS.most_odd:
         return decide.chosen(parameter, entries, "entries", METHOD)
     if counted is not None:
         return decide.at_least(parameter, min(counted, int(low)), "entries", "sets fill up one by one", COUNTED)
-    if not level or sharp:  # sets that fill unevenly, and those that replace at random, end late
+    if not level or sharp:  # unevenly filled sets and random replacement end a step late
         reason = f"half of the step has risen at {middle:.0f} pages, of {low:.0f} to {high:.0f}, and no table ends so"
         return decide.at_least(parameter, int(middle / PARAMS.latest), "entries", reason, METHOD)
     blurred = f"{METHOD}; a quarter, half and three quarters up a step that is not sharp; the next table as built"
-    middle = float(np.quantile(halves, RATE))  # others take entries
+    middle = float(np.quantile(halves, RATE))  # co-runners take entries
     near = [odd << power for odd in (1, 3) for power in range(4, 14)]  # tables as they are built
     value = min(near, key=lambda each: abs(np.log(each / middle)))
     return decide.measured(parameter, Interval(value, min(low, value), max(high, value)), "entries", blurred)
 
 
 def _counted(seen: Seen) -> int | None:
-    """The most entries that two rounds counted, as what else runs takes some and gives none; of the two counts the one
-    that is likelier a table's."""
+    """Return the largest count of entries that two rounds agree on (co-runners take entries but give none); of the
+    agreeing counts the one that is likelier as a table's size. None where no two agree."""
     counts = sorted((each.counted for _, each in seen if each.counted), reverse=True)
     for most in counts:
         alike = [count for count in counts if PARAMS.counts * most <= count <= most]
@@ -293,16 +293,16 @@ def _counted(seen: Seen) -> int | None:
 
 
 def _is_table(counted: int, seen: Seen) -> bool:
-    """Whether there are such tables, and a round that counted so many saw a sharp step begin there."""
+    """Whether a TLB may have so many entries, and a round that counted about as many saw a sharp step begin there."""
     risen = [step.risen for step, each in seen if (each.counted or 0) >= PARAMS.counts * counted]
     sharp = any(PARAMS.off * counted < low and half < PARAMS.sharp * counted for low, half, _ in risen)
     return bool(sharp and oddness(np.array([counted]))[0] <= PARAMS.odd)
 
 
-def _without_second(parameter: str, own: tuple[float, float, int], small: Sequence[TlbRound]) -> Finding:
-    """Where one step shows, cycles of a miss, of one among the most pages, and how many those are: a miss costs a page
-    walk if there is no second TLB; how much that is, small pages show."""
-    (miss, end, reach), (hit, walk) = own, np.median([each.misses() for each in small], axis=0).tolist()
+def _without_second(parameter: str, shown: tuple[float, float, int], small: Sequence[TlbRound]) -> Finding:
+    """Return the second TLB's entries where one step is `shown`: cycles of a miss, cycles at the curve's end, and the
+    pages there. Without a second TLB, a miss costs a page walk, whose cost small pages show."""
+    (miss, end, reach), (hit, walk) = shown, np.median([each.misses() for each in small], axis=0).tolist()
     reason = f"no second step up to {reach} pages"
     if miss > walk - STEPS.least_cycles:
         return decide.absent(parameter, 0, "entries", METHOD)
@@ -312,13 +312,13 @@ def _without_second(parameter: str, own: tuple[float, float, int], small: Sequen
 
 
 def pooled(rounds: Sequence[TlbRound]) -> TlbRound:
-    """The median of rounds at each number of pages: what disturbs each of them hides a step of all."""
+    """Return a curve of the median over rounds at each number of pages: a step may show here that each round hides."""
     pages = rounds[0].pages
     cycles = [np.interp(np.log(pages), np.log(each.pages), each.cycles) for each in rounds if len(each.pages)]
     return TlbRound(pages=pages, cycles=np.median(cycles, axis=0) if cycles else pages)
 
 
 def tlb_evidence(rounds: Sequence[TlbRound], large: Sequence[TlbRound]) -> dict[str, Any]:
-    """The curves and counts of all rounds."""
+    """Return the evidence: the curves and counts of all rounds, by page size."""
     every = {"tlb_4k": rounds, "tlb_2m": large}
     return {name: [msgspec.to_builtins(each, enc_hook=np.ndarray.tolist) for each in every[name]] for name in every}
