@@ -1,8 +1,8 @@
-"""How many cycles a load takes from each level of the memory hierarchy.
+"""Load-to-use latency of each cache level and of memory, in core cycles, and in nanoseconds where cores share a level.
 
-Two ways from the same rounds: chains of dependent loads round working sets of growing size, and single loads (the SETE
-way: Fang et al. 2014, 3.1 and 5.1.1), every sample between two references of its own. Memory is what chases over
-flushed lines cost, a page each, so that no prefetcher knows what is next.
+Two ways, in the same rounds: chains of dependent loads through working sets of growing size, and single loads (short
+elapsed-time events, SETE: Fang et al. 2014, 3.1 and 5.1.1). Every sample lies between two runs of reference work.
+Memory is measured by chases over flushed lines, one line per page, so that no prefetcher can predict the next line.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 from .vectors import Surplus, vector_findings, vectors_once
 
 OVERHEAD_SAMPLES = 200
-"""Empty intervals of each bracket in a round: a mean on steps of 36 ticks is good to a tick."""
+"""Empty intervals per bracket and round: their mean is good to a tick on a clock with steps of 36 ticks."""
 
 PRECISE, PRECISE_SHARED, PRECISE_CYCLES = 0.05, 0.1, 0.5
-"""Half width, relative and in cycles, up to which the latency of a cache is a value and no bound. What others use costs
-now this, now that; but where it may be a third more or less, two levels may have passed for one."""
+"""Largest half width with which a cache's latency is `measured` and no bound: relative (private, shared caches) or in
+cycles, if more. Shared caches vary more; but within a third either way, two levels could be seen as one."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the clock's findings, then those of every level."""
+    """Yield the findings of the clock (step, bracket overheads, cycles per tick), then the latencies of every level."""
     context.progress("clock")
     step = step_ticks(context)
     levels = find_levels(context)
@@ -47,7 +47,7 @@ def answer(context: Context) -> Iterator[Finding]:
             vectors.append(vectors_once(context, region))
     finally:
         context.machine.release(region)
-    how = f"{context.evidence.get('rounds', {}).get('rounds', 0)} rounds"  # over which time they lie is evidence
+    how = f"{context.evidence.get('rounds', {}).get('rounds', 0)} rounds"  # the evidence has their time span
     yield decide.chosen("clock.step", round(step, 3), "ticks", "largest period that all elapsed times share")
     for bracket in context.machine.facts.brackets:
         overhead = quantile_of_rounds([each[bracket] for each in brackets], MIDDLE)
@@ -60,7 +60,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _findings(levels: Levels, vectors: list[Surplus], how: str) -> Iterator[Finding]:
-    """Latencies of all levels, nearest first and memory last, by the two ways, in nanoseconds, and of vector loads."""
+    """Yield, by level, the latency of single loads, of chains, the reported one, in nanoseconds, of vector loads."""
     for name in (*levels.caches, MEMORY):
         chased, in_ns = levels.latency[name], levels.ns[name]
         chains = "chases over flushed lines" if name == MEMORY else "chains of dependent loads"
@@ -77,7 +77,7 @@ def _findings(levels: Levels, vectors: list[Surplus], how: str) -> Iterator[Find
 
 
 def _measured(parameter: str, value: Interval, unit: str, method: str) -> Finding:
-    """A latency with its interval; unresolved where too few samples were undisturbed, or rounds hardly agree."""
+    """Return a latency and its interval, unresolved where too few samples were undisturbed or rounds disagree."""
     if not np.isfinite(value.value):
         return decide.unresolved(parameter, unit, "too few undisturbed samples; run again on a quieter machine", method)
     if value.low <= 0:
@@ -87,7 +87,7 @@ def _measured(parameter: str, value: Interval, unit: str, method: str) -> Findin
 
 
 def plot(document: dict[str, Any]) -> Any:
-    """The working-set sweep with the levels' ends."""
+    """Return a matplotlib figure of cycles per load over the working set's size, with the capacity of each level."""
     from setebench.report.plots.plot import sweep_figure  # matplotlib is only loaded for a plot
 
     return sweep_figure(document)
