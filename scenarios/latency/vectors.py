@@ -1,4 +1,4 @@
-"""How long a vector load takes until its value can be used: as an 8-byte load, and longer within two bounds."""
+"""Load-to-use latency of vector loads: bounded below by that of 8-byte loads, above by chases of vector loads in L1."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 LINE = Base("line")
 METHOD = "8-byte latency, plus what chased vector loads take longer in L1 at most"
 LINES, STEPS, SAMPLES = 8, 512, 24
-"""Lines of a chase that any first cache holds, its loads, and paired samples of each size in a round."""
+"""Lines of a chase (any first cache holds them), loads of a chase, and paired samples per access size and round."""
 
 Surplus = dict[int, float]
-"""Cycles that a step of a chase takes longer than one of 8 bytes, by the size of its loads in bytes."""
+"""Cycles that one load of a chase takes longer than an 8-byte load, by access size in bytes; of one round."""
 
 
 def vectors_once(context: Context, region: Region) -> Surplus:
-    """Measure in one round how much longer vector loads from L1 take than 8-byte loads, by width."""
+    """Measure in one round, in `region`, how many cycles longer vector loads from L1 take than 8-byte loads."""
     lines = region.address + TLB_PAGE_BYTES + np.arange(LINES) * region.line_size
     context.machine.link(region, lines)
     surplus = {}
@@ -41,11 +41,11 @@ def vectors_once(context: Context, region: Region) -> Surplus:
 
 
 def vector_findings(name: str, agreed: Finding, rounds: Sequence[Surplus]) -> Iterator[Finding]:
-    """Vector load to use in a vector register, of a level whose 8-byte latency is given.
+    """Yield the load-to-use latency of vector loads from level `name`, whose 8-byte latency is the finding `agreed`.
 
-    A step of a vector chase has all of that and a transfer back to an integer register, a cycle at least. The way from
-    the load unit into a vector register can't be timed apart from the way back, so the chase's surplus less that cycle
-    bounds it from above, and the 8-byte load from below."""
+    A vector chase needs one transfer more per load, from the vector register to an integer register, of at least a
+    cycle, and can't be timed without it. So the latency is at least that of 8-byte loads, and exceeds it by at most the
+    chase's surplus less one cycle."""
     for size in sorted(rounds[0]):
         parameter = f"latency.{name}.vector{size}"
         if agreed.outcome is not Outcome.MEASURED:
