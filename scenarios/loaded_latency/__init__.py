@@ -1,6 +1,6 @@
-"""How memory latency grows with load: one pointer chase beside threads that read memory at a settable rate.
+"""Memory latency under load, in nanoseconds: a pointer chase while other threads read memory at a set rate.
 
-Helm and Taura 2019, 4.3.1; `chase` measures one load point.
+This is the method of Helm and Taura 2019, 4.3.1; `chase` measures one load point.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ IDLE = Step(0, 0)
 
 @dataclass
 class Curve:
-    """Rounds of every load point, in the order of their worth."""
+    """Readings of all rounds, by load point (`Step`), the most important points first."""
 
     points: dict[Step, list[Reading]] = field(default_factory=dict)
 
     @property
     def idle(self) -> Interval:
-        """Latency without load, ns."""
+        """Latency without load in nanoseconds, with its interval."""
         return _latency(self.points[IDLE])
 
     def loads(self) -> dict[Load, list[Reading]]:
-        """The load points that enough rounds measured, each with the readings of these rounds."""
+        """Return the load points that enough rounds measured, with median bandwidth and latency, and their readings."""
         found = {}
         for step, rounds in self.points.items():
             lasted = [each for each in rounds if np.isfinite(each.ns)]
@@ -58,7 +58,7 @@ class Curve:
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield idle latency, the load reached, the latency there, and knee and peak where seen."""
+    """Yield the latency without load, the highest bandwidth, the latency there, and knee and peak of saturation."""
     loaders = _loaders(context, context.machine.facts.cpus)
     curve = _in_rounds(context, loaders, _steps(context, len(loaders)))
     names = ("threads", "no_operations", "gb_per_s", "latency_ns")
@@ -71,15 +71,15 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _of_nodes(context: Context, cpus: tuple[int, ...], parts: int) -> Iterator[Finding]:
-    """Latency without load and at the highest one that these CPUs reach."""
+    """Yield the latency without load and at full load by these CPUs, in one cell of the matrix of memory nodes."""
     loaders = _loaders(context, cpus)
     curve = _in_rounds(context, loaders, [Step(len(loaders), 0)] if loaders else [], parts)
     yield from islice(_findings(curve, len(loaders)), 3)
 
 
 def _in_rounds(context: Context, loaders: tuple[int, ...], steps: list[Step], parts: int = 1) -> Curve:
-    """Latency without load and the load points, those of most worth first, each once in every round. The first round
-    says what there is time for: points beyond its part of the budget are left out."""
+    """Measure the latency without load and at the load points `steps`, each once per round, in order of importance.
+    Points for which the first round leaves no time in its share of the budget are left out."""
     curve, budget = Curve(), Budget(context.machine.facts, PARAMS.seconds, parts)
     with closing(LoadedChase(context, loaders)) as chase:
         for number in budget.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
@@ -94,8 +94,8 @@ def _in_rounds(context: Context, loaders: tuple[int, ...], steps: list[Step], pa
 
 
 def _loaders(context: Context, cpus: tuple[int, ...]) -> tuple[int, ...]:
-    """Of these CPUs, those that may make load: those of other cores first. Those that share the chase's core come last,
-    as they slow it down without any memory."""
+    """Return which of these CPUs generate load: those of other cores than the chase's. Threads of the chase's core come
+    last, and only if the user wants so many, as they slow the chase down without using memory."""
     facts = context.machine.facts
     ordered = [cpu for cpu in choose_cpus(facts, context.own_cpu, len(facts.cpus)) if cpu in cpus]
     own = next((group for group in facts.siblings if ordered[0] in group), ())
@@ -111,8 +111,8 @@ def _loaders(context: Context, cpus: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _steps(context: Context, most: int) -> list[Step]:
-    """Every delay for all threads, and full load for fewer threads. One thread less is always there: that the last one
-    brings nothing is what shows saturation."""
+    """Return the load points: every delay with all threads, and full load with fewer threads. One thread less is among
+    them, as memory is saturated if the last thread adds no bandwidth."""
     if not most:
         return []
     fewer = sorted(count for count in {1, most // 4, most // 2, most - 1} if 0 < count < most)
@@ -125,15 +125,15 @@ def _steps(context: Context, most: int) -> list[Step]:
 
 
 def _latency(rounds: list[Reading]) -> Interval:
-    """The middle of rounds: load of others makes latency longer, and what neighbours leave of memory drifts both
-    ways."""
+    """Return the median latency of rounds in nanoseconds with its interval: other programs' use of memory may drift
+    both ways from round to round."""
     latencies = np.array([each.ns for each in rounds])
     room = PARAMS.run_to_run * float(np.nanmedian(latencies))
     return quantile_of_rounds(latencies, MIDDLE, (room, room))
 
 
 def _findings(curve: Curve, loaders: int) -> Iterator[Finding]:
-    """Latency without load, latency and rate of the highest load, and what of saturation was seen."""
+    """Yield the latency without load, latency and bandwidth at the highest load, and the peak and the knee."""
     loads, idle, prefix = curve.loads(), curve.idle.value, EVIDENCE
     how = f"{len(curve.points[IDLE])} rounds of chases over flushed lines"
     unloaded = decide.measured(f"{prefix}.idle", curve.idle, "ns", how, EVIDENCE)
@@ -148,7 +148,7 @@ def _findings(curve: Curve, loaders: int) -> Iterator[Finding]:
     rates = {load: rate_of_rounds(np.array([each.gigabytes for each in rounds])) for load, rounds in loads.items()}
     most = max(rates, key=lambda load: rates[load].value)
     how = f"{most.threads} loading, {most.delay} no-operations between four lines"
-    # chance decides which of the loads that may be as high is the highest: the interval holds latency beside each
+    # several loads may be the highest one, within their intervals: the interval covers the latencies of all these
     near = [_latency(loads[load]) for load in loads if rates[load].value >= rates[most].low]
     at_peak = Interval(_latency(loads[most]).value, min(each.low for each in near), max(each.high for each in near))
     yield decide.measured(f"{prefix}.at_peak", at_peak, "ns", how, EVIDENCE)
