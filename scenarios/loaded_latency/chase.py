@@ -1,8 +1,8 @@
-"""A chase over flushed lines beside threads that read memory at a settable rate.
+"""One load point: a pointer chase over flushed lines while other threads read memory at a set rate.
 
-Helm and Taura 2019, 4.3.1: each loading thread uses four independent lines, then does nothing for a number of
-no-operations. All threads start together. Lines are flushed before they are used, so every one comes from memory,
-whatever caches hold; the chase is a paired sample, and one during which a load ended counts for nothing.
+After Helm and Taura 2019, 4.3.1: each loading thread reads four independent lines, then executes a number of
+no-operations. All threads start together. Lines are flushed before use, so every one comes from memory, whatever the
+caches hold. The chase is a paired sample; a sample during which a load ended is dropped.
 """
 
 from __future__ import annotations
@@ -25,60 +25,60 @@ from setebench.stats.pairs import ticks as located_ticks
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Load points are numbers of loading threads and of no-operations between four lines."""
+    """Which load points are measured, for how long, and over how much memory."""
 
-    delays: tuple[int, ...] = (0, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)  # full load to a percent
+    delays: tuple[int, ...] = (0, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)  # no-operations: full load to 1 %
     fast_delays: tuple[int, ...] = (0, 16, 64, 256, 1024)  # the same with --fast
-    threads: int = 64  # that load at most unless more are wanted: each point takes longer the more there are
-    fewest_points: int = 9  # measured whatever the budget: those of --fast, and full load by fewer threads
+    threads: int = 64  # loading threads at most, unless the user wants more: points take longer with more threads
+    fewest_points: int = 9  # load points measured whatever the budget: those of --fast, and full load by fewer threads
 
-    fewest_rounds: int = 4  # whatever the budget; fewer leave no quantile of quiet ones
-    seconds: float = 4.0  # of `Budget`, for all rounds
-    samples: int = 32  # chases of a point in a round; a mean of so many is good to some percent
-    fewest_samples: int = 12  # the same where the machine takes long: eight must be undisturbed
-    point_fraction: float = 0.005  # of the budget that a point may take in a round: 27 points six times
+    fewest_rounds: int = 4  # rounds measured whatever the budget; fewer leave no quantile of quiet ones
+    seconds: float = 4.0  # time budget of all rounds (see `Budget`)
+    samples: int = 32  # chases per point and round; their mean is good to a few percent
+    fewest_samples: int = 12  # the same on a slow machine: eight must be undisturbed
+    point_fraction: float = 0.005  # share of the budget that a point may take in a round: 27 points, six rounds
 
-    chased_bytes: int = 32 << 20  # that chased lines are drawn from
-    stream_bytes: int = 1 << 20  # of each of the four streams of a loading thread
-    stagger_lines: int = 5  # streams at one place of a page each would fight for the same sets of the caches
-    least_steps: int = 32  # of a loading thread, or its bracket is a part of what it takes
-    first_steps: int = 128  # of a loading thread, before its pace is known
-    spare: float = 1.5  # a load's time over that of the chase beside it, which slows down as the load grows
-    tries: int = 3  # to make a load last: the chase takes longer the higher it is
-    least_lasting: float = 0.6  # part of a point's samples in which the load must last as long as the chase
-    ceiling_cycles: float = 32000.0  # most that an access can cost: as many threads as load wait before it
-    least_rounds: int = 2  # in which a point must have lasted, or it is no figure
+    chased_bytes: int = 32 << 20  # memory that chased lines are drawn from
+    stream_bytes: int = 1 << 20  # bytes of each of the four streams of a loading thread
+    stagger_lines: int = 5  # lines between the streams' offsets in a page: else they would share cache sets
+    least_steps: int = 32  # groups of four lines of a loading thread at least, or its bracket adds to its time
+    first_steps: int = 128  # the same before the thread's pace is known
+    spare: float = 1.5  # times the chase's time that a load is to last, as more load slows the chase down
+    tries: int = 3  # attempts to make a load last: the higher it is, the longer the chase takes
+    least_lasting: float = 0.6  # share of a point's samples in which the load must last as long as the chase
+    ceiling_cycles: float = 32000.0  # most that an access can cost: it waits for those of all loading threads
+    least_rounds: int = 2  # rounds in which a point's load must have lasted, or the point is left out
 
-    precise: float = 0.1  # half width up to which latency without load is a value and no bound
-    run_to_run: float = 0.03  # of latency: 1.9 times what it differs by between runs, of two seconds, that lie apart
+    precise: float = 0.1  # largest half width of a measured latency without load, relative; a wider one gives a bound
+    run_to_run: float = 0.03  # relative: 1.9 times the spread of latency between distant runs of two seconds each
 
 
 PARAMS = Params()
 
 STREAMS = 4
-"""Independent lines that are used between two delays, each in memory of its own."""
+"""Independent lines that a loading thread reads between two delays, each from its own stream."""
 
 WHOLE = 4
-"""Number of the interval around a whole sample of one question."""
+"""Number of the timed interval that encloses a whole paired sample with one question."""
 
 
 class Step(NamedTuple):
-    """A load point: loading threads, and no-operations between four lines."""
+    """A load point: number of loading threads, and of no-operations (`delay`) that each executes after four lines."""
 
     threads: int
     delay: int
 
 
 class Reading(NamedTuple):
-    """A load point in a round: latency in ns and GB/s of lines that were read from memory; NaN where the load did not
-    last."""
+    """One load point in one round: latency in nanoseconds, and GB/s of all lines read from memory; NaN where the load
+    did not last."""
 
     ns: float
     gigabytes: float
 
 
 class LoadedChase:
-    """The chase and its loading threads, with the memory of all."""
+    """The chase and its loading threads on the CPUs `loaders`, with the memory of all."""
 
     def __init__(self, context: Context, loaders: tuple[int, ...]) -> None:
         self._context, self._machine, self._loaders = context, context.machine, loaders
@@ -98,12 +98,12 @@ class LoadedChase:
             raise
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory of the chase and of all loading threads."""
         for region in self._regions:
             self._machine.release(region)
 
     def measure(self, step: Step, budget: Budget) -> Reading:
-        """The chase beside that load; tried again where the load ended too early."""
+        """Measure the chase at this load; repeat with a longer load where it ended before the chase."""
         found = Reading(float("nan"), float("nan"))
         for _ in range(PARAMS.tries):
             found = self._once(step, budget)
@@ -134,7 +134,7 @@ class LoadedChase:
         return self._reading(step, ticks[cpu], loads)
 
     def _load(self, cpu: int, step: Step, count: int) -> Probe:
-        """A loading thread's lines out of all caches, a meeting, and `count` times four lines and a delay."""
+        """Return a loader's probe: flush lines, meet at a barrier, then read four lines and pause, `count` times."""
         base, probe, body = Base(f"load{cpu}"), Probe(), Probe()
         for number in range(STREAMS):
             line = base + number * self._apart
@@ -144,7 +144,7 @@ class LoadedChase:
         return probe.start(0, dither=False).repeat(count, body, advance=self._line).stop(0)
 
     def _reading(self, step: Step, chase: Ticks, loads: Ticks) -> Reading:
-        """Of the samples in which all loads lasted; `loads` are their ticks, shape (loaders, samples)."""
+        """Return the reading of samples in which all loads lasted; `loads`: their ticks, shape (loaders, samples)."""
         lines, count = MemoryParams().lines, self._steps.get(step, PARAMS.first_steps)
         lasted = (loads >= chase[:, WHOLE]).all(axis=0)
         if len(loads):
