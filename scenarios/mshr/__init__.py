@@ -1,9 +1,9 @@
-"""How many misses are in flight at once at each level: entries of miss queues (MSHRs, line fill buffers).
+"""Number of misses that each cache level keeps in flight: entries of its miss queue (MSHRs, line fill buffers).
 
-Fang et al. 2014, 5.2.2 and section 6: time n independent accesses to distinct lines, and see at which n time jumps,
-because the next access has to wait for an entry. A unit of time is what a flushed line takes longer than a loaded one.
-Loads and software prefetches are apart, for they may draw on different pools (`ask`), then all threads of a core
-at once (`threads`). Which queue a jump is of, controls of the same bursts say (`findings`).
+Fang et al. 2014, 5.2.2 and section 6: bursts of n independent accesses to distinct lines are timed. Time jumps at the n
+of which the last access has to wait for an entry; it is measured in units, the time that a miss takes longer than a
+hit. Loads and software prefetches are measured one by one, as they may use different queues (`ask`), then all threads
+of a core together (`threads`). Control measurements of the same bursts show which queue a jump belongs to (`findings`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .threads import ask_threads
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the findings of the levels wanted."""
+    """Yield the miss queue entries of the levels that the user chose, and whether threads of a core share them."""
     level = context.options.get("level", "all")
     levels = ("l1", "l2") if level == "all" else (level.lower(),)
     params = Params()
