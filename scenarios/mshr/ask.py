@@ -1,4 +1,4 @@
-"""What is measured on one thread: bursts of loads and prefetches, and hits behind bursts of loads."""
+"""Measurements of miss queues on one thread: bursts of loads, bursts of prefetches, and cache hits behind loads."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from setebench.stats.jump import Jump, Search
 from .params import Params
 
 LOADS, HITS, LINES = "loads", "hits behind loads", "lines of prefetches"
-"""Of what a jump is searched for; prefetches are named by their hints."""
+"""Names of searches for a jump of time over the number of requests; prefetches' searches have the hint's name."""
 
 NO_JUMP = Jump(last=None, times={})
+"""What stands for the result of a search that was not made: no jump."""
 
 
 @dataclass(frozen=True)
 class Prefetching:
-    """A hint and the level that it fills. `set_out`: the time of setting out and of loads long after, by number of
-    prefetches; a prefetch that finds no entry waits, or its line is missing later. `there`: until all lines are."""
+    """Bursts of one prefetch hint and the `level` it fills. `set_out` is the jump of the time until all have started
+    plus that of loading a late line, missing if its prefetch was dropped; `there` that until all lines arrived."""
 
     burst: Burst
     level: str
@@ -35,10 +36,10 @@ class Prefetching:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What one thread measured to decide how many misses are in flight: `loads`, the time of bursts by their number of
-    loads that miss; `hits`, how long a hit in level 2 waits behind such bursts, in memory latencies; `fills`, the level
-    that each hint fills; `queue_before`, whether a hit in level 1 waits behind as many, too; `disturbed`, the share
-    of bursts beside which an SMT co-runner was seen."""
+    """What one thread measured, with times in units (`unit`: cycles that a miss takes longer than a hit): `loads`, the
+    jump of bursts of loads; `hits`, that of a hit in L2 behind such bursts (None: not measured); `queue_before`,
+    whether a hit in L1 waits as well; `prefetching`, by hint; `fills`, the level that each hint fills; and `disturbed`,
+    the share of bursts beside which an SMT co-runner was seen."""
 
     unit: float
     loads: Jump
@@ -50,20 +51,20 @@ class Evidence:
 
     @property
     def counts(self) -> list[int]:
-        """The entries that each kind of request finds."""
+        """Numbers of entries that each kind of request found: loads, prefetches by hint, hits behind loads."""
         found = [entries(self.loads, LOADS), *(entries(each.set_out, each.burst.hint) for each in self.prefetching)]
         return [*found, entries(self.hits, HITS)] if self.hits is not None and not self.alike else found
 
     @property
     def alike(self) -> bool:
-        """Whether rounds of hits, too, say the number behind which loads have to wait. Behind just as many a hit waits
-        but for the first of many to leave, which is soon, so other rounds say one more."""
+        """Whether the jump of hits behind loads confirms that of loads. A hit behind loads that fill the queue only
+        waits until the first of them has left, which is soon, so some rounds find one more."""
         if self.hits is None or self.hits.last is None or not self.loads.certain:
             return False
         return self.loads.last in range(self.hits.low + 1, self.hits.last + 2)
 
     def plain(self) -> dict[str, Any]:
-        """Curves in cycles and the rest, for the result file and the plot."""
+        """Return all of it as plain values, with curves in cycles, for the result file and the plot."""
         named = {"loads": self.loads, "blocked": self.hits}
         for own in self.prefetching:
             named |= {f"prefetch.{own.burst.hint}.phase": own.set_out, f"prefetch.{own.burst.hint}.total": own.there}
@@ -81,17 +82,17 @@ class Evidence:
 
 
 def entries(jump: Jump, what: str) -> int:
-    """The entries that a jump says, 0 where none does: a hit waits behind as many, the others behind one more."""
+    """Return the entries that a jump implies, 0 without one: its last number, and one more for hits behind loads."""
     return 0 if jump.last is None or what == LINES else jump.last + (what == HITS)
 
 
 def taken(count: int, others: Iterable[int], params: Params) -> bool:
-    """Whether another number is larger by so little that a co-runner may have held an entry when this was counted."""
+    """Whether another count is only a little larger than `count`: a co-runner may have held an entry then."""
     return any(0 < count < other and other - count <= params.near * other for other in others)
 
 
 class Questions:
-    """Asks one thread of a machine. What was searched for is kept, for epochs to come."""
+    """Measures miss queues on one thread; keeps its searches for jumps, so that later epochs add votes to them."""
 
     def __init__(self, context: Context, bursts: Bursts, controls: Controls, params: Params) -> None:
         self.context, self.bursts, self.controls, self.params = context, bursts, controls, params
@@ -103,14 +104,14 @@ class Questions:
         self._searches: dict[str, Search] = {}
 
     def all(self, levels: tuple[str, ...]) -> Evidence:
-        """Everything, in one epoch and in later ones, each time after all others."""
+        """Make all searches for jumps, repeat them in turn in later epochs, and return the evidence on these levels."""
         loads = self._search(LOADS, lambda n: self._set_out(Burst(count=n))[0], (1, self.params.most))
         if self.controls.second:
             most = min(2 * loads.last, self.params.most) if loads.last else self.params.most
             self._search(HITS, self._hit_behind, (0, most), near=(loads.last or 1) - 1)
         hints = {hint: self.controls.landed(hint) for hint in self.context.machine.facts.prefetch_hints}
         first, second = (next((hint for hint in hints if hints[hint] == each), "") for each in ("l1", "l2"))
-        second = (second or first) if "l2" in levels else ""  # an L1 hint's lines come through level 2 as well
+        second = (second or first) if "l2" in levels else ""  # lines of a hint that fills L1 pass L2 as well
         bursts = {hint: self._prefetches(hint) for hint in dict.fromkeys((first, second)) if hint}
         if second:
             self._search(LINES, lambda n: self._there(replace(bursts[second], count=n)), (1, self.params.most))
@@ -138,7 +139,7 @@ class Questions:
         )
 
     def calm(self, times: Times) -> float:
-        """Mean between two low quantiles: what disturbs a repetition makes it longer."""
+        """Return a time of repetitions: the mean between two low quantiles, as disturbances only prolong them."""
         ordered = np.sort(times)
         low, high = (int(part * len(ordered)) for part in self.params.calm)
         return float(ordered[low : max(high, low + 1)].mean())
@@ -147,8 +148,8 @@ class Questions:
         return float(np.quantile(times, self.params.level))
 
     def waiting(self, burst: Burst) -> float:
-        """What part of a flushed line's delay a hit in level 2 has behind a burst; 1 where a hit in level 1 waits, too,
-        as in order behind a load that waits for an entry, and 0 where nothing shows."""
+        """Return a hit's delay in L2 behind a burst, relative to that of a flushed line; 0 where that one has none. It
+        is 1 where a hit in L1 is delayed, too, as in-order cores do behind a load that waits for an entry."""
         times = self.bursts.line(burst, self._steps)
         loaded, evicted, flushed = (self._level(times[state]) for state in STATES[:3])
         if loaded - self._chain > self.params.half * self.unit:
@@ -159,7 +160,7 @@ class Questions:
         return self.waiting(Burst(count=count))
 
     def _queue_before(self, loads: Jump) -> bool:
-        """Whether a hit in level 1 waits behind as many loads as are in flight: then what is full lies before that."""
+        """Whether a hit in L1 waits behind as many loads as are in flight: then a queue before L1 is full."""
         if loads.last is None or loads.last < 2:
             return False
         burst = Burst(count=loads.last)
@@ -167,7 +168,7 @@ class Questions:
         return least - self._chain > self.params.half * self.unit
 
     def _set_out(self, burst: Burst) -> tuple[float, float]:
-        """Of a burst: the time until it has set out and that of loads long after, in units."""
+        """Return two times of a burst, in units: until all requests have started, and of loading a late line then."""
         times = self.bursts.until_set_out(burst) / self.unit
         return self.calm(times[:, 0]), self.calm(times[:, 1])
 
@@ -175,7 +176,7 @@ class Questions:
         return self.calm(self.bursts.until_there(burst)) / self.unit
 
     def _prefetches(self, hint: str) -> Burst:
-        """Search for the jump of a hint. Some machines want a hit in the page right before each prefetch."""
+        """Search for the jump of a hint's prefetches; return the burst. Some machines need a hit in the page first."""
         burst = Burst(count=1, hint=hint, warmed=hint in self.controls.warmed)
         self._search(hint, lambda n: sum(self._set_out(replace(burst, count=n))), (0, self.params.most))
         return burst
