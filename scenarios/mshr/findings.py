@@ -1,4 +1,4 @@
-"""From jumps to numbers of entries: which queue a jump is of, and when it is a bound."""
+"""Findings of miss queues: which level's queue a jump belongs to, and when its entries are only a lower bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HIDDEN = "hidden by what lies before level 1: a hit there waits behind so many l
 
 
 def findings(evidence: Evidence, levels: tuple[str, ...], params: Params) -> Iterator[Finding]:
-    """What follows of `levels` (l1, l2)."""
+    """Yield the entries of the miss queues of `levels` (l1, l2) for loads and for prefetches."""
     both = {"l1": (l1_demand, l1_prefetch), "l2": (l2_demand, l2_prefetch)}
     for level in levels:
         for find in both[level]:
@@ -25,7 +25,7 @@ def findings(evidence: Evidence, levels: tuple[str, ...], params: Params) -> Ite
 
 
 def _unless_taken(found: Finding, evidence: Evidence, params: Params) -> Finding:
-    """The finding, or a bound where a co-runner may have held entries: it was seen, or others found a few more."""
+    """Return the finding, as a bound where a co-runner was seen or other requests found a few more entries."""
     if found.outcome is not Outcome.MEASURED or not isinstance(found.value, int):
         return found
     others = evidence.counts
@@ -35,13 +35,13 @@ def _unless_taken(found: Finding, evidence: Evidence, params: Params) -> Finding
     if evidence.disturbed <= params.disturbed:
         return found
     co_runner = f"another thread of this core, maybe unseen by this system, ran beside {evidence.disturbed:.0%} of all"
-    # it takes entries, and may hold a burst up for so long that the first ones are free again before its end
+    # a co-runner takes entries, and may delay a burst until its first entries are free again
     least = min([int(found.low or 1), *(count for count in others if count > 0)])
     return _at_least(found.parameter, least, f"{co_runner} bursts; {QUIETER}", found.evidence)
 
 
 def _measured(parameter: str, jump: Jump, method: str, evidence: str, more: int = 0) -> Finding:
-    """The last number before a jump, or `more`; a bound where rounds disagree."""
+    """Return the number of requests before a jump, plus `more`, as entries; a lower bound where rounds disagree."""
     assert jump.last is not None
     low, high = jump.low + more, jump.high + more
     if not jump.certain:
@@ -59,8 +59,8 @@ def _at_least(parameter: str, value: int, why: str, evidence: str) -> Finding:
 
 
 def in_flight(times: Mapping[int, float], params: Params) -> int:
-    """How many misses surely were in flight at once, though time may never jump: by Little's law as many as what all
-    took one after the other is longer than what they took together. The least time counts as that of one."""
+    """Return how many misses were certainly in flight at once, even without a jump, by Little's law: n times the time
+    of one miss, over the time of n together. `times` are by n, in units; the shortest is taken as that of one."""
     least = min(times.values(), default=0.0)
     return int(max((params.certainly * number / (time - least + 1) for number, time in times.items()), default=0))
 
@@ -69,7 +69,7 @@ def in_flight(times: Mapping[int, float], params: Params) -> int:
 
 
 def l1_demand(evidence: Evidence, params: Params) -> Finding:
-    """A hit in level 2 behind misses lacks but an entry of level 1: the number of misses behind which it waits."""
+    """Return L1's entries for loads: how many are in flight when a hit in L2 begins to wait for an entry of L1."""
     name, loads, hits, passed = "mshr.l1.demand", evidence.loads, evidence.hits, _loads_at_once(evidence.loads, params)
     found = entries(hits, HITS) if hits else 0
     how = "a hit in level 2 behind loads that miss has to wait, a hit in level 1 has not"
@@ -89,8 +89,8 @@ def l1_demand(evidence: Evidence, params: Params) -> Finding:
 
 
 def l2_demand(evidence: Evidence, params: Params) -> Finding:
-    """Infer L2's entries from the number of loads behind which time jumps. A load from memory takes an entry of both
-    levels, so the jump is L2's only where L1 has more entries; else it is a bound."""
+    """Return L2's entries for loads: the number behind which the time of loads from memory jumps. A load from memory
+    takes an entry of both levels, so this is L2's limit only where L1 has more entries, else a lower bound."""
     name, loads, hits, passed = "mshr.l2.demand", evidence.loads, evidence.hits, _loads_at_once(evidence.loads, params)
     first = entries(hits, HITS) if hits else 0
     if loads.last == 1 and loads.certain:
@@ -111,7 +111,7 @@ def l2_demand(evidence: Evidence, params: Params) -> Finding:
 
 
 def _loads_at_once(loads: Jump, params: Params) -> int:
-    """How many loads surely were in flight at once."""
+    """Return how many loads were certainly in flight at once: the number before the jump, or by Little's law."""
     if loads.last is None:
         return in_flight(loads.times, params)
     return loads.last if loads.certain else loads.low
@@ -121,7 +121,7 @@ def _loads_at_once(loads: Jump, params: Params) -> int:
 
 
 def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
-    """Infer L1's entries for prefetches: how many that fill L1 are in flight before one waits or is dropped."""
+    """Return L1's entries for prefetches: how many that fill L1 are in flight before the next waits or is dropped."""
     name, own = "mshr.l1.prefetch", filling(evidence, "l1")
     if own is None:
         return _no_hint(name, evidence)
@@ -136,8 +136,8 @@ def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
 
 
 def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
-    """Infer L2's entries for prefetches from a hint that fills L2 (or else L1, through L2): the number behind which the
-    next one waits, unless that is L1's own limit, or the number whose lines all arrive in time, where that is less."""
+    """Return L2's entries for prefetches, by a hint that fills L2 (else L1, through L2): the number behind which the
+    next one waits, if that isn't L1's own limit; or the number whose lines all arrive in time, if that is less."""
     name, first = "mshr.l2.prefetch", filling(evidence, "l1")
     own = filling(evidence, "l2") or first
     if own is None:
@@ -162,7 +162,7 @@ def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
 
 
 def filling(evidence: Evidence, level: str) -> Prefetching | None:
-    """What prefetches of a hint that fills a level show."""
+    """Return the measurements of a prefetch hint that fills this level, None where no hint does."""
     return next((own for own in evidence.prefetching if own.level == level), None)
 
 
