@@ -1,4 +1,4 @@
-"""All that can be set about how misses in flight are counted."""
+"""Tunables of the mshr scenario, which counts misses in flight."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Times are in units: what a miss takes longer than a hit."""
+    """How bursts are timed and when jumps count. A unit is the time that a miss takes longer than a hit."""
 
-    most: int = 256  # requests of a burst; no published miss queue of a core is larger
-    epochs: int = 3  # of votes on each jump; others come between
-    apart_seconds: float = 0.4  # between epochs: what another thread of the core does may last as long
-    more_epochs: int = 4  # of numbers that differ so little that a co-runner may have taken an entry
-    near: float = 0.15  # of the larger of two numbers, the difference that is so little
-    chain: float = 3.5  # of hits and multiplications behind the one line: longer than two waves of slow misses
-    level: float = 0.3  # quantile of times of the one line: slow misses outlast the chain, some lines stay in level 1
-    tries: int = 3  # of a hit in level 1 behind as many loads as fit; the least counts
-    chain_steps: tuple[int, int] = (4, 12)  # of chains whose difference gives the time of a step
-    calm: tuple[float, float] = (0.1, 0.35)  # quantiles of a burst's repetitions that its time is the mean between
-    half: float = 0.5  # what waits for an entry takes about a unit longer, what doesn't takes nothing
-    shows: float = 0.3  # least difference of a flushed and a loaded line behind a burst for it to say anything
-    certainly: float = 0.9  # of what Little's law counts, as latency under load is higher than alone
-    in_time: float = 0.8  # of prefetches that set out, those whose last line comes as soon as one would
-    disturbed: float = 0.1  # of bursts beside which a co-runner was seen: then numbers are bounds
-    next_to: int = 2  # entries that a hardware prefetcher's lines may take beside a burst
-    rounds: int = 8  # of bursts of several threads
-    fills: int = 2  # times the entries: so many misses of another thread, so that freed entries are taken again
-    waits: float = 0.25  # a hit beside another thread's misses that takes so much longer waits for an entry
-    free: float = 0.1  # and one that takes less does not
+    most: int = 256  # requests of a burst at most; no published miss queue of a core is larger
+    epochs: int = 3  # epochs in which each jump gets votes; all searches take turns
+    apart_seconds: float = 0.4  # between epochs: another thread of the core may be active for as long
+    more_epochs: int = 4  # further epochs where counts are so near that a co-runner may have held an entry
+    near: float = 0.15  # largest relative difference of such counts
+    chain: float = 3.5  # units that the chain behind the timed line lasts: longer than two bursts of slow misses
+    level: float = 0.3  # quantile of the line's times: in some, misses outlast the chain, or the line stays in L1
+    tries: int = 3  # measurements of a hit in L1 behind as many loads as fit; the least counts
+    chain_steps: tuple[int, int] = (4, 12)  # lengths of two chains, whose times give that of a step
+    calm: tuple[float, float] = (0.1, 0.35)  # quantiles of a burst's repetitions, between which their mean is taken
+    half: float = 0.5  # units; waiting for an entry takes about one, not waiting takes none
+    shows: float = 0.3  # units; least difference of a flushed and a loaded line behind a burst, or it says nothing
+    certainly: float = 0.9  # of the count by Little's law, as latency under load is higher than alone
+    in_time: float = 0.8  # share of the prefetches that started whose lines must arrive as soon as a single one
+    disturbed: float = 0.1  # share of bursts beside a co-runner above which counts are lower bounds
+    next_to: int = 2  # entries that lines of a hardware prefetcher may take beside a burst
+    rounds: int = 8  # bursts of two threads for each count
+    fills: int = 2  # misses of the other thread, relative to the entries, so that freed entries are taken again
+    waits: float = 0.25  # units; a hit beside another thread's misses that is delayed by more waits for an entry
+    free: float = 0.1  # units; a hit that is delayed by less doesn't wait
