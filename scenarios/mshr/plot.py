@@ -1,4 +1,4 @@
-"""How time grows with the number of misses at once (Figure 4 of Fang et al. 2014)."""
+"""The figure of miss queues: time over the number of misses in flight (Figure 4 of Fang et al. 2014)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NAMES = {
     "phase": "prefetches {}, until all have set out",
     "total": "prefetches {}, until all are there",
 }
-"""What each curve is; {} stands for the hint."""
+"""Label of each kind of curve; {} stands for the prefetch hint."""
 
 
 def draw(evidence: Mapping[str, Any]) -> Figure:
-    """Time over the number of misses, from `evidence["curves"]`.
+    """Return a figure of time over the number of misses, from the curves by name in `evidence["curves"]`.
 
-    By name, each has `numbers` and `cycles` of equal length, and `step`: the number before the jump with the ends of
-    its interval, or None. Raises `SetebenchError` where there is nothing to draw."""
+    Each curve has `numbers` and `cycles` of equal length, and `step`: the last number before the jump and the ends of
+    its interval, or None. Raises `SetebenchError` where there are no curves, or they are damaged."""
     from setebench.report.plots.plot import new_figure, style  # matplotlib is only loaded for a plot
 
     curves = evidence.get("curves")
@@ -48,13 +48,13 @@ def _label(name: str) -> str:
 
 
 def _kind(name: str) -> tuple[str, str]:
-    """The key in `NAMES`, and the hint."""
+    """Split a curve's name into its key in `NAMES` and the prefetch hint (or an empty string)."""
     first, *rest = name.split(".")
     return (rest[1], rest[0]) if first == "prefetch" else (first, "")
 
 
 def _draw(axes: Axes, label: str, curve: Mapping[str, Any], style: dict[str, Any]) -> None:
-    """The curve with a line between the numbers where it jumps, and a band over the interval of that."""
+    """Draw a curve, a vertical line where it jumps, and a band over the jump's interval."""
     step = curve["step"]
     jump = "no jump" if step is None else f"jump behind {step[0]}"
     axes.plot(curve["numbers"], curve["cycles"], label=f"{label}: {jump}", **style)
