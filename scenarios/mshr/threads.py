@@ -1,4 +1,4 @@
-"""What the threads of a core take from each other's entries."""
+"""Whether SMT threads of one core share the entries of its miss queues: one thread fills them, the other is timed."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ QUIETER = "run again at a quieter time"
 
 
 def threads_of_core(facts: Facts, cpu: int) -> tuple[int, ...]:
-    """The CPUs of the core that is measured, as far as they may be used, that one first."""
+    """Return the usable CPUs (threads) of the measured core, `cpu` itself first."""
     group = next((group for group in facts.siblings if cpu in group), (cpu,))
     return cpu, *(other for other in group if other in facts.cpus and other != cpu)
 
 
 def ask_threads(questions: Questions, evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
-    """Decide for each level whether SMT threads share its miss entries; `evidence` is what one thread alone showed."""
+    """Yield for each level whether SMT threads share its miss queue; `evidence` is what one thread alone measured."""
     context = questions.context
     cpus = threads_of_core(context.machine.facts, context.own_cpu)[:2]
     if len(cpus) < 2:
@@ -59,9 +59,9 @@ def ask_threads(questions: Questions, evidence: Evidence, levels: tuple[str, ...
 
 
 def _waits(questions: Questions, cpus: tuple[int, ...], level: str, burst: Burst | str) -> Finding:
-    """A hit in the next level (of level 2: in memory) of one thread, in the middle of a miss, while another keeps all
-    entries of this level busy: by how much longer it takes than a hit in level 1 at that time, beside more misses than
-    there are entries and beside some fewer. Without a `burst`, why there is none."""
+    """Return whether a hit in the next level (behind L2: a load from memory) on one thread waits while the other keeps
+    all entries of this level busy with `burst`. Its delay over a hit in L1 is compared beside more misses than there
+    are entries, and beside fewer. Where `burst` is a text, that is the reason why this could not be measured."""
     name, params = f"mshr.{level}.shared_by_smt", questions.params
     if isinstance(burst, str):
         return decide.unresolved(name, "bool", burst)
@@ -83,11 +83,11 @@ def _waits(questions: Questions, cpus: tuple[int, ...], level: str, burst: Burst
 
 
 def line_beside(bursts: Bursts, cpus: tuple[int, ...], burst: Burst, wait_cycles: float) -> dict[str, Times]:
-    """Times of the one line on the first thread, so long after the second began a burst, by where the line was; shape
-    (repetitions,)."""
+    """Return the cycles of loading one line on the first CPU `wait_cycles` after the second began a burst, by the level
+    that the line was in, shape (repetitions,)."""
     params, line = bursts.params, LINE + bursts.near
     probe = bursts.pushed_out(Probe().load(line))
-    # evictors push out the other thread's TLB entries too, so that waits for them before it warms its own
+    # evictors also evict TLB entries of the other thread, which therefore warms its own after a barrier
     probe = bursts.settled(probe.flush(GONE + 0)).barrier()
     probe = bursts.settled(probe.flush(LINE + bursts.aside)).barrier().wait(max(int(wait_cycles), 1))
     probe = bursts.settled(probe.start(dither=False).load(line).stop())
@@ -105,7 +105,7 @@ def line_beside(bursts: Bursts, cpus: tuple[int, ...], burst: Burst, wait_cycles
 
 
 def _filling_first(questions: Questions, evidence: Evidence) -> Burst | str:
-    """How one thread takes all entries of level 1: by loads, or by prefetches behind which its own hits wait."""
+    """Return a burst by which one thread takes all entries of L1, or the reason why none is known."""
     if not questions.controls.second:
         return "no evictors were found that leave a line in level 2"
     entries = l1_demand(evidence, questions.params)
@@ -121,8 +121,8 @@ def _filling_first(questions: Questions, evidence: Evidence) -> Burst | str:
 
 
 def _filling_second(evidence: Evidence, *, private: bool) -> Burst | str:
-    """As many prefetches as one thread has entries of level 2 for; or why that isn't known. `private`: threads share
-    nothing of level 1."""
+    """Return a burst of as many prefetches as one thread has entries of L2 for, or why that isn't known. `private` says
+    that threads share nothing of L1."""
     first = filling(evidence, "l1")
     for each in (filling(evidence, "l2"), first if private else None):
         if each is None or not each.set_out.certain or (each.set_out.last or 0) < 2:
