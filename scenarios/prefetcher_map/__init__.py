@@ -1,9 +1,9 @@
-"""Which hardware data prefetchers there are, and by what rules.
+"""Hardware data prefetchers: which ones there are, and by which rules they work.
 
-After Fang et al. 2014, 5.3 and section 6: accesses to a fresh page, then one timed line per repetition
-(`setebench.experiments.presence`). Curves come first (`curves`): which lines of the page are there after 1 to 24
-accesses, in sixteen ways. Then the rules of known families that explain them (`model`, `fit`), what these bring beyond
-the curves (`rules`), and what no family explains (`findings`). `confirm` asks again with single prefetchers off.
+After Fang et al. 2014, 5.3 and section 6. A trial makes accesses to a fresh page, then times one line
+(`experiments.presence`). Curves come first (`curves`): which lines of the page are in a cache after 1 to 24 accesses,
+for 16 access patterns. Then come the rules of known families that explain the curves (`model`, `fit`), rules that need
+further trials (`rules`), and unexplained lines (`findings`). `confirm` switches prefetchers off, one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .rules import Asker, ask_rules, isolated, report_stride
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield what is found of every prefetcher, or of the one pattern that is wanted."""
+    """Yield findings on every prefetcher, or on the one access pattern that the user gave."""
     pattern, facts = context.options.get("pattern"), context.machine.facts
     if pattern is not None:  # before more than the line is measured: a word that is no access must not cost a second
         parse(pattern, PAGE_BYTES // context.line_size, context.line_size)
@@ -40,7 +40,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def survey(trials: Trials) -> Iterator[Finding]:
-    """Measure the curves, and report what explains them."""
+    """Measure all curves, fit families of prefetchers to them, probe further rules, and yield the findings."""
     context, params = trials.context, Params()
     practised = {curve.name: measure(trials, curve, params) for curve in practices(trials, params)}
     opened = params.opened if remembers(practised, params) else 0
@@ -70,8 +70,8 @@ def survey(trials: Trials) -> Iterator[Finding]:
 
 
 def _run_ahead(trials: Trials, params: Params) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """How far ahead lines come of each kind of practised run, by what shares they have in quiet rounds; and by level
-    the distances at which they come ahead of one."""
+    """Measure runs that are repeated on many pages (`curves.runs`). Return for each how many lines ahead of its
+    accesses lines are prefetched; and by level at which distances ahead of a run by distinct instructions they are."""
     curves = {curve.name: curve for curve in runs(trials, params)}
     rounds: dict[str, list[Seen]] = {name: [] for name in curves}
     for turn in range(params.run_rounds):
@@ -91,12 +91,12 @@ def _run_ahead(trials: Trials, params: Params) -> tuple[dict[str, list[int]], di
 
 
 def _keep(curves: dict[str, Seen], seen: Seen) -> None:
-    """Keep the better of a curve's rounds."""
+    """Store a round of a curve in `curves`, unless the stored one shows more lines that were surely prefetched."""
     curves[seen.curve.name] = max(seen, curves.get(seen.curve.name, seen), key=lambda each: each.surely)
 
 
 def plot(document: dict[str, Any]) -> Any:
-    """Heat maps of the curves: which level each line of the page is in, by accesses made."""
+    """Return a figure with a heat map per curve: the level of each line of the page, by number of accesses."""
     from setebench.report.plots.maps import map_figure  # matplotlib is only loaded for a plot
 
     return map_figure(document)
