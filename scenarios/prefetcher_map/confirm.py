@@ -1,8 +1,8 @@
-"""Switching prefetchers off, one by one, and looking what is gone: a second way to what timing alone has found.
+"""Confirmation of prefetchers by switching them off one by one: a second method besides timing alone.
 
-Where a machine lets its prefetchers be switched off, each one's sign is looked for with every switch off alone, and
-with all on before and after, so that what comes and goes by itself confirms nothing. A switch that reads as set may do
-nothing in a guest: what is believed is what changes.
+On machines that can switch prefetchers off, a line that one prefetcher alone prefetches (`rules.Sign`) is probed with
+every single switch off, and with all on before and after, so that a line that varies by itself confirms nothing. In a
+guest, a switch may read as set and yet do nothing: only a line that disappears counts.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PRESENT = ".present"
 
 
 def confirmed(context: Context, asker: Asker, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, with what switching says of each prefetcher that is reported to be there. Nothing is changed where
-    the machine has no switches or may not use them. What only another level's switches remove is not what it was taken
-    for: it is open then, and its rules are not reported."""
+    """Return the findings, with the switches noted that remove each prefetcher that was found. Nothing changes where
+    the machine has no switches or may not use them. A prefetcher that only switches of another level remove becomes
+    unresolved, without rules."""
     there = [_owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True]
     try:
         removing = _removing(asker, context.machine, there)
-    except SetebenchError as error:  # also where they could not be switched on again: what was found stays
+    except SetebenchError as error:  # even if they could not be switched on again, findings stay
         context.evidence[EVIDENCE] = {"reason": str(error)}
         context.progress(str(error))
         return list(findings)
@@ -51,7 +51,7 @@ def confirmed(context: Context, asker: Asker, findings: Sequence[Finding]) -> li
 
 
 def _removing(asker: Asker, machine: Machine, there: Sequence[str]) -> dict[str, list[PrefetcherSwitch]]:
-    """By prefetcher the switches of which each alone removes its lines, and only while it is off."""
+    """Return by prefetcher the switches that remove its line, each one alone, and only while it is off."""
     context = asker.trials.context
     if not isinstance(machine, SwitchesPrefetchers) or not (switches := machine.prefetcher_switches()):
         return {}
