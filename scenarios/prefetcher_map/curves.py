@@ -1,8 +1,8 @@
-"""A fixed battery of curves: which lines of a page are there after 1, 2, 3, ... accesses, for 16 ways to access it.
+"""The curves: which lines of a page are in a cache after 1, 2, 3, ... accesses, for 16 access patterns.
 
-One factor is changed at a time from the base: distinct instructions, ascending by one line, loads, each done before the
-next, lines in memory. They are stored as they are, drawn as heat maps, and all that is said of prefetchers follows from
-them or from questions of the same kind (`rules`).
+Each pattern changes one property of the base pattern, which is loads by distinct instructions, ascending by one line,
+each completed before the next, of lines in memory. Curves are stored as they are and drawn as heat maps, and all
+findings follow from them or from further trials (`rules`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Numbers = NDArray[np.float64]
 
 
 def steps_of(accesses: Sequence[Access], line_size: int) -> list[Step]:
-    """Loads of one page as a model sees them; those by instructions of their own have a negative one each."""
+    """Return loads as steps of a model; loads by instructions of their own get distinct negative numbers."""
     return [
         Step(each.at // line_size, each.at, -2 - number if each.ip is None else each.ip)
         for number, each in enumerate(accesses)
@@ -33,33 +33,33 @@ def steps_of(accesses: Sequence[Access], line_size: int) -> list[Step]:
 
 
 BY_ONE = "every 3rd line, one instruction"
-"""The curve of a stride of several lines."""
+"""Name of the curve of one instruction with a stride of several lines."""
 SHIFT = 4
-"""Lines between the first access of a footprint and that at another line, as many as keep it in its region."""
+"""Lines by which the first access of a footprint is moved; the footprint stays in the same region of the page."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A way to access a page, and after how many accesses its lines are looked at."""
+    """An access pattern (`trial`), and the numbers of accesses (`counts`) after which lines are probed."""
 
     name: str
     trial: Trial
     counts: tuple[int, ...]
 
     def last(self, line_size: int) -> NDArray[np.int64]:
-        """The line of the latest access, shape (counts,)."""
+        """Return the line of the last access for each count, shape (counts,)."""
         return np.array([self.trial.accesses[count - 1].at // line_size for count in self.counts], dtype=np.int64)
 
     def touched(self, line_size: int, count: int) -> set[int]:
-        """Lines of the first `count` accesses."""
+        """Return the lines of the page that the first `count` accesses use."""
         return {each.at // line_size for each in self.trial.accesses[:count] if each.page == 0}
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a curve showed: `present` (in any cache) and `first` (in level 1) are fractions of repetitions, `levels`
-    indices of the commonest level into `names`, shapes (counts, lines); nan and -1 where a line was accessed or is in
-    level 2 from the start. `apart`: how far levels 1 and 2 can be distinguished by one load."""
+    """One round of a curve: `present` (in any cache) and `first` (in L1) are shares of repetitions, `levels` are
+    indices of the commonest level into `names`, shape (counts, lines) each; NaN and -1 for lines that were accessed or
+    in L2 before. `apart` is the share of L2's loads that the clock can distinguish from L1's."""
 
     curve: Curve
     names: tuple[str, ...]
@@ -70,11 +70,11 @@ class Seen:
 
     @property
     def surely(self) -> float:
-        """How many lines come for sure, fewer of which do beside a co-runner: it trains prefetchers, and evicts."""
+        """Number of prefetched lines, weighted by certainty; a co-runner lowers it, as it trains and evicts."""
         return float(np.nansum(np.maximum(self.present - 0.5, 0)))
 
     def evidence(self, line_size: int) -> dict[str, Any]:
-        """The curve as JSON holds it."""
+        """Return the curve as plain values for the result file, with each line's nearest level and share."""
         lines = [access.at // line_size for access in self.curve.trial.accesses if access.page == 0]
         return {
             "levels": list(self.names), "touched": lines, "counts": list(self.curve.counts),
@@ -84,7 +84,7 @@ class Seen:
 
 
 def battery(trials: Trials, params: Params) -> Iterator[Curve]:
-    """The curves but for practice (`practices`)."""
+    """Yield the curves to measure, one access pattern each, but for those of footprints and of repeated runs."""
     size, lines = trials.line_size, trials.page_lines
     up = list(range(params.first_line, min(params.first_line + params.most_accesses, lines - 4)))
     down = [lines - 1 - line for line in up]
@@ -130,13 +130,13 @@ def _spaced(first: int, gaps: tuple[int, ...], end: int) -> list[int]:
 
 
 def footprint(page_lines: int, params: Params) -> list[int]:
-    """Lines of the footprint that a page has."""
+    """Return the footprint: lines, without a common stride, at which many pages are accessed to train prefetchers."""
     return [line for line in params.footprint if line < page_lines]
 
 
 def practices(trials: Trials, params: Params) -> Iterator[Curve]:
-    """The first access to a page after others were accessed in the same way: by the same instruction at the same line,
-    by another instruction, and at another line."""
+    """Yield curves of one first access to a page after other pages were accessed with a footprint: by the same
+    instruction at the same line, by another instruction, and at another line."""
     size, feet = trials.line_size, footprint(trials.page_lines, params)
     practice = tuple(
         Access(line * size, "load", 10 + number, page=page)
@@ -151,8 +151,8 @@ def practices(trials: Trials, params: Params) -> Iterator[Curve]:
 
 
 def runs(trials: Trials, params: Params) -> Iterator[Curve]:
-    """Runs as programs make them, again and again in other pages: by one instruction, and by as many as there are
-    accesses."""
+    """Yield curves of runs as programs make them, again and again in other pages: by one instruction ("one"), and by a
+    distinct instruction per access ("own")."""
     for who, ip in (("one", 1), ("own", None)):
         for stride in params.strides:
             lines = range(params.first_line, trials.page_lines - params.first_line, stride)[: params.lead_accesses]
@@ -161,15 +161,15 @@ def runs(trials: Trials, params: Params) -> Iterator[Curve]:
 
 
 def leads_of(curve: Curve, came: NDArray[np.bool_], line_size: int) -> list[int]:
-    """Return for each number of accesses how far ahead of the last one, in lines, the furthest line lies that `came`,
-    shape (numbers of accesses, lines); 0 where none did."""
+    """Return for each number of accesses how many lines ahead of the last one the furthest prefetched line lies, 0
+    without one. `came` says which lines were prefetched, shape (numbers of accesses, lines)."""
     ahead = (row[line:] for row, line in zip(came, curve.last(line_size), strict=True))
     return [int(max(np.flatnonzero(each), default=0)) for each in ahead]
 
 
 def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int) -> dict[str, list[int]]:
-    """Return the distances in lines ahead of a run at which prefetches fill L1 ("l1"), and those at which they fill a
-    further level only ("l2"). All lines at one distance decide together, as single loads are too coarse for that."""
+    """Return the distances in lines ahead of a run at which prefetches fill L1 ("l1"), and those at which they only
+    fill a further level ("l2"), of lines that `came`. All lines at one distance decide together."""
     rows, lines = np.nonzero(came)
     distances = np.maximum(lines - rounds[0].curve.last(line_size)[rows], 0)
     first = np.bincount(distances, np.mean([seen.first[came] for seen in rounds], axis=0), 1)
@@ -204,11 +204,11 @@ def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Se
 
 
 Share = tuple[float, float, float, float, int]
-"""Fraction in any cache, its interval, fraction in level 1, index of the commonest level."""
+"""Of one line: share of repetitions in a cache, its interval (low, high), share in L1, index of the commonest level."""
 
 
 def shares_of(samples: Samples) -> dict[tuple[int, int], Share]:
-    """By cell (line, accesses made)."""
+    """Return the share of repetitions in each level by cell (line, number of accesses), by timed loads and controls."""
     cells, which = np.unique(np.stack([samples.lines, samples.counts], axis=1), axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     sets = np.split(samples.ticks[order], np.flatnonzero(np.diff(which.ravel()[order])) + 1)
@@ -227,7 +227,7 @@ def shares_of(samples: Samples) -> dict[tuple[int, int], Share]:
 
 
 def _apart(controls: Mapping[str, NDArray[np.int64]]) -> float:
-    """The part of level 2's loads that takes longer than nearly all of level 1's."""
+    """Return the share of loads from L2 that take longer than 95 % of those from L1."""
     if "l2" not in controls:
         return 0.0
     return float(np.mean(controls["l2"] > np.quantile(controls["l1"], 0.95)))
