@@ -1,4 +1,4 @@
-"""What is reported of each prefetcher: present, its rules as far as only one value explains the curves, or why not."""
+"""Findings on prefetchers: presence, each rule of which one value alone explains the curves, or why there is none."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ UNITS = {
     **dict.fromkeys(("streams", "streams_per_page"), "streams"),
     **dict.fromkeys(("max_stride", "region_size"), "bytes"),
 }
-"""All others are truth values."""
+"""Units of the findings by parameter; all others are truth values."""
 
 EVIDENCE = "prefetchers"
 LINES = {"trained_by", "trained_by_l1_prefetcher", "degree", "max_distance", "lead", "leads_by"}
-"""Rules that say how many lines come."""
+"""Parameters that are inferred from how many lines are prefetched."""
 CURVES = "the rules that explain which lines come after 1 to 24 accesses, in sixteen ways"
 HIDDEN = "what other prefetchers bring hides its lines; switch those off and run again"
 AS_GOOD = "several values explain the curves alike: {}"
@@ -37,24 +37,24 @@ RUN, OWN_RUN = "one.stride_1", "own.stride_1"
 
 
 class Report:
-    """Findings of one prefetcher, in the order in which they were made."""
+    """The findings of one prefetcher (`identity`, such as l1.stride) by parameter, in the order of reporting."""
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.findings: dict[str, Finding] = {}
 
     def add(self, parameter: str, value: Value, method: str = CURVES, **fields: Any) -> None:
-        """Report a value; it replaces an earlier one of the parameter."""
+        """Report a value; it replaces an earlier one of the same parameter."""
         fields = {"outcome": Outcome.MEASURED, "evidence": EVIDENCE, "method": method, **fields}
         name, unit = f"prefetcher.{self.identity}.{parameter}", UNITS.get(parameter.partition(".")[0], "bool")
         self.findings[parameter] = Finding(parameter=name, value=value, unit=unit, **fields)
 
     def open(self, parameter: str, reason: str, method: str = CURVES) -> None:
-        """Say why there is no value."""
+        """Report the parameter as unresolved, with the reason why there is no value."""
         self.add(parameter, None, method, outcome=Outcome.UNRESOLVED, reason=reason)
 
     def one_of(self, parameter: str, values: Sequence[Any], method: str = CURVES) -> None:
-        """Report what alone is as good as the best, or that there are several."""
+        """Report the only one of `values`, which all explain the curves, or unresolved if there are several."""
         if len(values) == 1:
             self.add(parameter, values[0], method)
         else:
@@ -62,8 +62,8 @@ class Report:
 
 
 def named(fit: Fit) -> dict[str, Report]:
-    """Report every family. Where one at a level is open, so is what the same family at the other level does: its lines
-    may be the first one's."""
+    """Return a report on each family of prefetchers at each level. Where a family at one level is unresolved, so are
+    the parameters in `LINES` of the same family at the other level, as its lines may be the first one's."""
     reports = {name: _family(fit, name) for name in SPACES}
     for name, report in reports.items():
         like = reports.get(f"l{3 - int(name[1])}{name[2:]}")
@@ -94,7 +94,7 @@ def _family(fit: Fit, name: str) -> Report:
 
 
 def _at_either_level(fit: Fit, name: str) -> bool:
-    """Whether the like of a family at the other level, with the same rules, explains the curves as well."""
+    """Whether the same family at the other level, with the same rules, explains the curves as well."""
     like, rules = f"l{3 - int(name[1])}{name[2:]}", fit.model[name]
     if like not in SPACES or like in fit.model:
         return False
@@ -104,7 +104,7 @@ def _at_either_level(fit: Fit, name: str) -> bool:
 
 
 def _would_show(fit: Fit, name: str) -> bool:
-    """Whether the family would bring lines that don't come, with whatever rules CPUs are known to have."""
+    """Whether the family, with any rules known from CPUs, would prefetch lines that were not: then it is absent."""
     space, params = SPACES[name], fit.params
     for trigger, fills in product(space.get("trigger", (1,))[: params.usual_triggers], space["fills"]):
         model = {name: {**first_rules(name), BY_PREFETCHER: 0, "trigger": trigger, "fills": fills}}
@@ -115,7 +115,7 @@ def _would_show(fit: Fit, name: str) -> bool:
 
 
 def _rules(fit: Fit, name: str, report: Report) -> None:
-    """What the curves say of each rule, and how far ahead of an access its lines come."""
+    """Report each rule of a family that was found, by the values that explain the curves, and how far it runs ahead."""
     values = {key: fit.plausible(name, key) for key in SPACES[name]}
     if name[1] == "2" and name != "l2.stride" and any(other[1] == "1" for other in fit.model):
         report.one_of("trained_by_l1_prefetcher", sorted({bool(each) for each in values[BY_PREFETCHER]}))
@@ -124,7 +124,7 @@ def _rules(fit: Fit, name: str, report: Report) -> None:
             report.one_of(key, values[key])
     if fit.model[name].get("far"):
         report.add("far_offset", fit.model[name]["far"])
-    found = values.get("max_distance", values.get("degree", ()))  # of next lines all that come
+    found = values.get("max_distance", values.get("degree", ()))  # a next-line prefetcher reaches as far as its degree
     if len(found) > 1 and "max_distance" in values:
         reason = f"distances of {found[0]} to {found[-1]} lines and more explain the curves alike"
         report.add("max_distance", found[0], outcome=Outcome.AT_LEAST, reason=reason)
@@ -135,7 +135,7 @@ def _rules(fit: Fit, name: str, report: Report) -> None:
 
 
 def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Report) -> None:
-    """Lines ahead after each access of a run by one instruction, if all rules that are as good say the same."""
+    """Report the lines ahead after each access of a run by one instruction, if all plausible rules agree on them."""
     rules = fit.model[name]
     seen = fit.curves["descending, one instruction" if rules.get("directions") == "down" else "one instruction"]
     variants = [{**rules, key: value} for key, each in values.items() for value in each]
@@ -150,10 +150,10 @@ def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Repo
 
 
 def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[int]]) -> Iterator[Report]:
-    """Of each level, whether lines come that no family explains, and how far ahead of practised runs (`leads`, by kind
-    of run). Also where accesses are ordered by their addresses: what rules bring may be missing there, but no more
-    should come. Where what comes has no names at all, distances ahead of a run (`ahead`, by level) say where it is;
-    else lines, which are of level 2 where the clock can't distinguish it from level 1.
+    """Yield for each level a report whether lines are prefetched that no family explains, and how far ahead of repeated
+    runs (`leads`, by kind of run). This includes the curve of accesses that are only ordered by address: there fewer
+    lines than the model's may be prefetched, but not more. Where no family fits at all, the distances in `ahead` show
+    the level; else single lines do, as far as the clock distinguishes L1 from L2, and those of L2 otherwise.
     """
     first = number = 0
     for seen in (*fit.ordered, fit.curves["ordered by address"]):
@@ -163,7 +163,7 @@ def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[in
     lead = [min(each) for each in zip(leads[RUN], leads[OWN_RUN], strict=True)] if leads else []
     for level, lines in (("l1", first), ("l2", number - first)):
         report, distances = Report(f"{level}.other"), ahead.get(level, ())
-        if fit.strange and len(distances) >= fit.params.other_lines:  # fewer may be the next lines of a known family
+        if fit.strange and len(distances) >= fit.params.other_lines:  # fewer could be a next-line prefetcher's
             report.add("present", True)
             far, reason = max(distances if level == "l1" else lead), "longer runs may lead by more"
             report.add("max_distance", far, PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
@@ -175,7 +175,7 @@ def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[in
             report.open("lead", "of single lines it isn't known well enough in which level they are")
         for run, each in leads.items() if level == "l2" else ():
             report.add(f"lead.{run}", each, PRACTISED)
-        if level == "l2" and report.findings["present"].value:  # what one instruction alone brings may be a stride's
+        if level == "l2" and report.findings["present"].value:  # lines of one instruction's run may be a stride's
             report.add("lead", lead, PRACTISED)
             report.add("trigger", next(number for number, each in enumerate((*lead, 1), 1) if each), PRACTISED)
         yield report
