@@ -1,8 +1,8 @@
-"""Which families of prefetchers, with which rules, explain the curves: named last, and only where no other would do.
+"""Search for the families of prefetchers, and their rules, that explain the curves, and for equally good ones.
 
-Every family has a list of values for each of its rules. The model begins empty; the family whose lines explain most of
-what no other does is added, and its rules are changed one after the other, until nothing explains more. What costs no
-more than the best is as good: a rule that has one such value is known, a family that others replace is not.
+Every family has a list of possible values for each rule. The model starts empty. The family that explains most of the
+lines that others don't is added, and its rules are changed one by one, until nothing improves. Models of nearly the
+least cost are as good: a rule with one such value is known, a family that others replace is not.
 """
 
 from __future__ import annotations
@@ -48,34 +48,34 @@ SPACES: dict[str, Space] = {
     "l2.stride": {**STRIDE, "indexed_by": ("page",), "min_stride": (0,), **REQUESTS},
     "l2.stream": {**STREAM, **OUTER, BY_PREFETCHER: (0, 1, 2)},
 }
-"""Values of each rule; where there is one, the family's name says it."""
+"""Possible values of each rule, by family; a rule with a single value is part of the family's definition."""
 TRIED = {"trigger", "counts", "indexed_by", "directions"}
-"""Rules of which each value is tried at first."""
+"""Rules of which every value is tried when a family is added."""
 JOINT = (("trigger", "ramp"), ("degree", "leads_by", "max_distance"))
-"""Rules that only together explain anything, and so are changed together."""
+"""Rules that only explain anything together, and so are changed together."""
 APART = ("ordered by address", "page end, not ordered", "stores", "prefetches")
-"""Curves that no model is held against: accesses in flight at once use up miss entries, which it does not know, and
-which kinds of access train a prefetcher is probed of each one by itself."""
+"""Curves that no model is fitted to: accesses in flight at once use up miss entries, which the model doesn't have, and
+which kinds of access train a prefetcher is probed for each prefetcher (`rules`)."""
 ASCENDING = ("base", "every 5th line", "gaps of two and three")
 ONLY_IN = {"crosses_4k": ("page end",), "min_stride": ("a quarter of a line, one instruction",)}
-"""Curves in which alone a rule shows."""
+"""The curves in which a rule shows; all others don't depend on it."""
 
 
 def first_rules(name: str) -> dict[str, Any]:
-    """What a family is tried with at first: each rule's first value, but for those that are tried in turn."""
+    """Return the rules with which a family is first tried: the first value of each rule, and usual ones of streams."""
     usual = {"degree": 2, "max_distance": 16} if name.endswith("stream") else {}
     return {key: usual.get(key, values[0]) for key, values in SPACES[name].items()}
 
 
 def consistent(rules: Rules) -> bool:
-    """Whether rules differ from others in what they bring: as many strides as come at once are as far as any comes."""
+    """Whether no other rules act the same: a degree above the largest distance acts like one equal to it."""
     return "indexed_by" not in rules or rules["degree"] <= rules["max_distance"]
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a curve costs a model, in lines: `none` if nothing came by it, and what changes with every line that it has
-    come, and come to level 1, shapes (counts, lines)."""
+    """The cost in lines of what a model predicts for one curve: `none` if it prefetches nothing; `came` is added for
+    every line that it prefetches, and `first` for every line that it prefetches into L1, shape (counts, lines) each."""
 
     steps: Sequence[Step]
     held: int
@@ -85,7 +85,7 @@ class Target:
     first: Numbers
 
     def cost(self, model: Model, page_lines: int) -> float:
-        """Lines that the model gets wrong, those in doubt by how much they are."""
+        """Return how many lines the model gets wrong; a line counts in part where its measured share is in doubt."""
         after = play(model, self.steps, page_lines, self.held)
         inner, anywhere = (_bits([after[row - 1][part] for row in self.rows], self.came.shape[1]) for part in (0, 1))
         return self.none + float(self.came[anywhere].sum() + self.first[inner].sum())
@@ -98,15 +98,15 @@ def _bits(masks: Sequence[int], lines: int) -> NDArray[np.bool_]:
 
 
 def _furthest(seen: Seen, line_size: int) -> int:
-    """How far from its latest access the furthest line is that has come."""
+    """Return the largest distance in lines between a prefetched line and the latest access."""
     rows, lines = np.nonzero(np.nan_to_num(seen.present) > 0.5)
     last = seen.curve.last(line_size)
     return int(np.abs(lines - last[rows]).max(initial=1))
 
 
 def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
-    """How far behind the first lines ahead of a run others begin, when there is a gap between them for the first time:
-    the commonest distance of several curves, 0 where there is none."""
+    """Return the distance in lines from the first to the second group of lines ahead of a run, where two groups first
+    show: the commonest of several curves, 0 where there is none."""
     gaps: list[int] = []
     for seen in curves:
         for line, row in zip(seen.curve.last(line_size), np.nan_to_num(seen.present) > params.came, strict=True):
@@ -119,7 +119,7 @@ def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
 
 
 def target_of(seen: Seen, line_size: int, params: Params) -> Target:
-    """The costs of one curve."""
+    """Return what predictions cost for one curve, by the shares of repetitions in which its lines were in a cache."""
     share = seen.present
     absent = np.nan_to_num(np.maximum((share - params.half) / (1 - params.half), 0) ** 2)
     brought = np.nan_to_num(np.maximum((1 - params.slack - share) / (1 - params.slack), 0) ** 2)
@@ -134,7 +134,7 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
 
 
 class Fit:
-    """The model that explains some curves best, and what is as good."""
+    """The best model of the curves, found by search, and the costs in lines by which others are compared with it."""
 
     def __init__(self, curves: Mapping[str, Seen], line_size: int, params: Params) -> None:
         self.params, self.line_size = params, line_size
@@ -144,8 +144,8 @@ class Fit:
         self.targets = {name: target_of(seen, line_size, params) for name, seen in curves.items()}
         self.gap = gap_of([curves[name] for name in ASCENDING if name in curves], line_size, params)
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
-        self._seen: dict[Any, float] = {}  # costs that were computed, by curve and rules
-        # lines that level 2's prefetchers bring to level 3 still miss, which may hide others: with and without those
+        self._seen: dict[Any, float] = {}  # costs computed so far, by curve and rules
+        # prefetches of L2 into L3 let the line still miss L2, which may explain too much: search with and without them
         self._fills: tuple[str, ...] = ()
         found = [self._searched(fills) for fills in (("l2",), ("l2", "l3"))]
         self.take(min(found, key=lambda each: each[0])[1])
@@ -162,8 +162,8 @@ class Fit:
         return self._seen[key]
 
     def total(self, model: Model, most: float = np.inf, names: Iterable[str] | None = None) -> float:
-        """Cost over all curves, or, where only some change, with the best model's of the others; what exceeds `most`
-        is not summed up."""
+        """Return the cost of a model over all curves. Only the curves `names` are computed, if given, with the best
+        model's costs of the others; the sum stops once it exceeds `most`."""
         chosen = [name for name in self.names if names is None or name in names]
         total = sum(cost for name, cost in self.costs.items() if name not in chosen)
         for name in chosen:
@@ -174,44 +174,44 @@ class Fit:
 
     @property
     def best(self) -> float:
-        """The model's cost."""
+        """Cost of the best model over all curves, in lines that it gets wrong."""
         return sum(self.costs.values())
 
     @property
     def unexplained_part(self) -> float:
-        """The model's cost over the cost of no model: how much of what was prefetched it leaves unexplained."""
+        """Cost of the best model over that of no model: the share of prefetched lines that stays unexplained."""
         return self.best / max(sum(self._costs({}).values()), self.params.least_gain)
 
     @property
     def explains(self) -> bool:
-        """Whether the model explains most of what came: else its families only make up for others that have no name."""
+        """Whether the model explains nearly all prefetched lines; else its families may only imitate unknown ones."""
         return self.unexplained_part <= self.params.unexplained
 
     @property
     def strange(self) -> bool:
-        """Whether so much is unexplained that the behaviour is called `other`."""
+        """Whether so many lines are unexplained that the behaviour is reported as `other`."""
         return self.unexplained_part > self.params.strange
 
     @property
     def as_good(self) -> float:
-        """The cost up to which a model is as good: the more is left unexplained, the less a small difference says."""
+        """Cost up to which a model is as good as the best: the more the best leaves unexplained, the higher."""
         return self.params.as_good + (1 + self.params.as_good_part) * self.best
 
     def take(self, model: dict[str, Rules]) -> None:
-        """Make this the model."""
+        """Make this the best model, and compute its cost on each curve."""
         self.model, self.costs = model, self._costs(model)
 
     # -- search -----------------------------------------------------------------------------------------------------
 
     def _searched(self, fills: tuple[str, ...]) -> tuple[float, dict[str, Rules]]:
-        """The cost and the model that a search comes to where level 2's prefetchers may fill these levels."""
+        """Search for the best model where L2's prefetchers may fill these levels; return its cost and itself."""
         self._fills = fills
         self.take({})
         self._climb()
         return self.best, self.model
 
     def _climb(self) -> None:
-        """Add families as long as that explains more, and leave out those that others replace."""
+        """Add families as long as that explains more, and remove those that others replace."""
         while self._grow():
             for name in list(self.model):
                 if self.total(without(self.model, name)) <= self.best + 0.1:
@@ -220,7 +220,7 @@ class Fit:
             self._refine(name)
 
     def _grow(self) -> bool:
-        """Add the family that explains most once its rules are adapted, of those that promise most."""
+        """Add the family that explains most once its rules are refined; return whether one was added."""
         before, best = self.model, self.best - self.params.least_gain
         candidates = [each for name in SPACES if name not in before for each in self._additions(name)]
         grown = before
@@ -234,8 +234,8 @@ class Fit:
         return grown is not before
 
     def _additions(self, name: str) -> Iterable[tuple[float, str, dict[str, Rules]]]:
-        """The family's best first rules, of each way to count, by the curves of which most is unexplained: none if no
-        rules promise anything."""
+        """Return candidates (cost, family, model): the family's best first rules, one for each way to count, judged by
+        the curves with most unexplained lines. None where no rules gain enough."""
         screen = sorted(self.names, key=lambda each: (-self.costs[each], each))[: self.params.screened]
         tried = {key: values for key, values in SPACES[name].items() if key in TRIED}
         if name.endswith(("stream", "stride")):
@@ -255,8 +255,8 @@ class Fit:
         return found.values()
 
     def _starts(self, names: Iterable[str]) -> set[int]:
-        """Numbers of accesses at which some curve's first unexplained line comes, and those before and after: a request
-        of level 1's prefetchers may count as an access."""
+        """Return the numbers of accesses after which some curve has its first unexplained line, and their neighbours,
+        as a request of L1's prefetchers may count as an access."""
         starts: set[int] = set()
         for seen in (self.curves[name] for name in names):
             rows, counts = np.flatnonzero(self.unexplained(seen).any(axis=1)), (0, *seen.curve.counts)
@@ -264,7 +264,7 @@ class Fit:
         return starts
 
     def _trained(self, name: str) -> Iterator[dict[str, Rules]]:
-        """The model, and, where a family of level 1 is to be added, the same with level 2 trained by its requests."""
+        """Yield the model, and if the family `name` is of L1 also with L2's prefetchers trained by L1's requests."""
         yield self.model
         outer = {other: max(SPACES[other][BY_PREFETCHER]) for other in self.model if other[1] == "2" and name[1] == "1"}
         for way in (1, 2) if outer else ():
@@ -272,7 +272,7 @@ class Fit:
             yield {**self.model, **changed}
 
     def _refine(self, name: str) -> None:
-        """Change one rule after the other, those of streams' leads together, as long as that explains more."""
+        """Change the family's rules one by one (those in `JOINT` together) as long as that explains more."""
         changed = True
         while changed:
             changed = False
@@ -292,7 +292,7 @@ class Fit:
         return rules is not None
 
     def _values(self, name: str, keys: Sequence[str]) -> Iterable[tuple[Any, ...]]:
-        """Values of rules to try together: triggers near the present one, distances that what was seen speaks for."""
+        """Return values to try together: triggers near the present one, distances that the curves suggest."""
         rules, trigger = self.model[name], self.model[name].get("trigger", 1)
         lead = self.furthest - rules.get("far", 0)
         near = {rules.get("max_distance"), *range(lead - 4, lead + 1), 8, 12, 16, 20, 32}
@@ -304,7 +304,7 @@ class Fit:
     # -- what is as good --------------------------------------------------------------------------------------------
 
     def plausible(self, name: str, key: str) -> list[Any]:
-        """Values of a rule that explain the curves about as well as the best."""
+        """Return the values of a rule with which the model explains the curves about as well as the best."""
         most, rules, values = self.as_good, self.model[name], SPACES[name]
         ways = values.get("leads_by", ("",)) if key == "max_distance" else (rules.get("leads_by", ""),)
 
@@ -316,18 +316,18 @@ class Fit:
         return [value for value in values[key] if value == rules[key] or holds(value)]
 
     def unexplained(self, seen: Seen) -> NDArray[np.bool_]:
-        """Lines that come and that the model doesn't bring, shape (counts, lines)."""
+        """Return which lines were prefetched but aren't in the model, shape (counts, lines)."""
         return (np.nan_to_num(seen.present) > self.params.came) & ~self.brought(seen, self.model)
 
     def lead(self, seen: Seen, model: Model) -> list[int]:
-        """How far the furthest line that a model brings lies ahead of a curve's run, after its first accesses."""
+        """Return how many lines ahead of a curve's run a model's lines reach, after each of the first accesses."""
         first, last = seen.curve.trial.accesses[0].at // self.line_size, seen.curve.last(self.line_size)
         rows = zip(self.brought(seen, model), last, strict=True)
         ahead = [max((np.flatnonzero(row) - line) * (1 if last[-1] > first else -1)) for row, line in rows]
         return [int(each) for each in ahead[: self.params.lead_accesses]]
 
     def brought(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
-        """Lines that a model brings, shape (counts, lines)."""
+        """Return which lines a model has in any cache, shape (counts, lines)."""
         target = self.targets[seen.curve.name]
         after = play(model, target.steps, self.page_lines, target.held)
         return _bits([after[row - 1][1] for row in target.rows], seen.present.shape[1])
