@@ -1,8 +1,8 @@
-"""Prefetchers as rules: which lines come after some accesses, by the rules of the families that have a name.
+"""A model of prefetchers: which lines of a page are prefetched after some accesses, by the rules of known families.
 
-Lines of two pages are bits of a number. Everything arrives at once, and no table is too small: what a curve shows is
-held against this, and where a curve shows something else, no rule here is its rule. Streams after Fang et al. 2014
-(5.3.2) and Intel's optimization manual (248966), strides after Baer and Chen 1991.
+The lines of two pages are the bits of an integer. Prefetches arrive at once, and tables have room for everything: where
+a curve deviates from this model, no rule here explains it. Streams follow Fang et al. 2014 (5.3.2) and Intel's
+optimization manual (248966), strides Baer and Chen 1991.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 
 PAGE_BYTES = 1 << 12
 Rules = Mapping[str, Any]
-"""Parameters of one prefetcher."""
+"""Parameters of one prefetcher by name, such as its trigger (accesses) and its degree (lines at once)."""
 
 Model = Mapping[str, Rules]
-"""The prefetchers of a machine by identity (`l1.stride`)."""
+"""Rules of all prefetchers of a machine, by level and family (such as `l1.stride`)."""
 
 BY_PREFETCHER = "l1_prefetcher"
-"""Whether requests of level 1's prefetchers train one of level 2; 2: a stream follows the first of them."""
+"""Rule of L2 prefetchers: 1 if requests of L1's prefetchers train it, 2 if the first one starts a stream, else 0."""
 REQUEST = -1
-"""The instruction of such a request."""
+"""Instruction number that stands for a request of an L1 prefetcher."""
 
 
 def without(model: Model, name: str) -> dict[str, Rules]:
-    """The other prefetchers of a model."""
+    """Return the model without one of its prefetchers."""
     return {other: rules for other, rules in model.items() if other != name}
 
 
 class Step(NamedTuple):
-    """One load: its line (from the page's beginning), byte and instruction."""
+    """One load: its line and its byte, both counted from the page's begin, and the number of its instruction."""
 
     line: int
     byte: int
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 @dataclass
 class Prefetcher(ABC):
-    """One prefetcher that has seen nothing of a page yet: `seen` is shown an access and returns the lines it wants."""
+    """One prefetcher and its `state`, which begins empty. `seen` is called for each access in turn."""
 
     rules: Rules
     page_lines: int
@@ -49,16 +49,16 @@ class Prefetcher(ABC):
 
     @abstractmethod
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
-        """Lines that it asks for; `misses`: its level has not got the line."""
+        """Return the lines to prefetch after this access; `misses` says that its cache lacked the line."""
 
     def reaches(self, line: int, target: int) -> bool:
-        """Whether it may go from a line to another."""
+        """Whether a prefetch may go from a line to `target`: within its page, or beyond if the rules allow it."""
         within = line // self.page_lines == target // self.page_lines
         return target >= 0 and (within or bool(self.rules.get("crosses_4k")))
 
 
 class NextLine(Prefetcher):
-    """The next `degree` lines, at the `trigger`th access to one line."""
+    """Prefetches the next `degree` lines at the `trigger`-th access to a line."""
 
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         if self.rules["only_misses"] and not misses:
@@ -70,14 +70,14 @@ class NextLine(Prefetcher):
 
 
 class Pair(Prefetcher):
-    """The other line of an aligned pair."""
+    """Prefetches the other line of an aligned pair of lines, on a miss."""
 
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         return (step.line ^ 1,) if misses else ()
 
 
 class UpDown(Prefetcher):
-    """One neighbour of a line that misses, the way the page's accesses went last."""
+    """Prefetches one neighbour of a line that misses, in the direction of the page's latest accesses."""
 
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         page = step.line // self.page_lines
@@ -89,7 +89,7 @@ class UpDown(Prefetcher):
 
 
 class Stride(Prefetcher):
-    """Equal distances between accesses that share a key: further strides, `degree` an access, up to a distance."""
+    """Prefetches `degree` more strides per access, up to a distance, once accesses with one key have equal strides."""
 
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         rules, by = self.rules, self.rules["indexed_by"]
@@ -113,8 +113,8 @@ class Stride(Prefetcher):
 
 
 class Stream(Prefetcher):
-    """Streams, one a page. With each line comes the one that lies `far` lines further on, where there is such a rule:
-    Intel's server cores bring some lines to level 2, and those beyond to the last level."""
+    """Prefetches ahead of streams, one per page (`PageStream`). If `far` is set, each line comes with the one `far`
+    lines beyond: Intel's server cores load some lines into L2, and those beyond into the last level."""
 
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         page = step.line // self.page_lines
@@ -126,7 +126,7 @@ class Stream(Prefetcher):
 
 
 class PageStream(Prefetcher):
-    """Lines ahead of misses of a page that go one way (or, `counts` distinct, of so many lines in any order)."""
+    """Prefetches ahead of misses of a page in one direction (`counts` distinct: of so many lines in any order)."""
 
     def __init__(self, rules: Rules, page_lines: int) -> None:
         super().__init__(rules, page_lines)
@@ -149,7 +149,7 @@ class PageStream(Prefetcher):
             return ()
         at_once = step.ip == REQUEST and self.rules[BY_PREFETCHER] == 2
         if self.last < 0 or self.active:
-            at = line % self.page_lines  # at a page's ends only one way is possible
+            at = line % self.page_lines  # at a page's ends only one direction is possible
             self.way = 1 if at_once else (at == 0) - (at == self.page_lines - 1)
             self.count, self.last, self.active = 1, line, False
         elif line != self.last:
@@ -174,7 +174,7 @@ class PageStream(Prefetcher):
         return self._more(line, ramp[self.batches - 1] if self.batches <= len(ramp) else rules["degree"], most)
 
     def _more(self, line: int, size: int, most: int) -> list[int]:
-        """The next lines, so many of them, as far as they lie no more than `most` lines ahead."""
+        """Return the next lines of the stream, `size` at most, and none more than `most` lines ahead."""
         wanted: list[int] = []
         while len(wanted) < size and (self.next - line) * self.way <= most:
             if not self.reaches(self.next - self.way, self.next):
@@ -184,7 +184,7 @@ class PageStream(Prefetcher):
         return wanted
 
     def _any_order(self, line: int, misses: bool) -> Iterable[int]:
-        """Distinct lines count; beyond the furthest, `degree` more come with each new one."""
+        """Return lines for a stream that counts distinct lines: `degree` beyond the furthest at each new one."""
         if line in self.lines or not (misses or self.active):
             return ()
         self.lines.add(line)
@@ -207,8 +207,8 @@ KINDS: dict[str, type[Prefetcher]] = {
 
 
 def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) -> list[tuple[int, int]]:
-    """Lines in level 1, and in any level, as bits, after each access; `held`: lines of level 2 before. Level 2 sees
-    which line is loaded, not where in it; lines that its prefetchers bring to level 3 still miss level 2."""
+    """Return, as bits, the lines in L1 and the lines in any cache after each access. `held` are lines in L2 before. L2
+    is trained by line numbers, not byte addresses; lines that its prefetchers load into L3 still miss L2."""
     inner, outer = (
         [(KINDS[name[3:]](rules, page_lines), rules) for name, rules in model.items() if name[1] == level]
         for level in "12"
