@@ -1,4 +1,4 @@
-"""One question in a short notation: which lines of a page are where after some accesses."""
+"""A single access pattern in a short notation: which lines of a page are in which cache level after its accesses."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ HELP = (
     "accesses with one NAME share an instruction address; '4 5 6' is three ascending loads from line 4"
 )
 MOST = 40
-"""Accesses of a pattern, so that no two instructions of their own share a table's entry."""
+"""Most accesses of a pattern: with more, two instructions could share a prefetcher's table entry."""
 _WORD = re.compile(r"(?:(?P<kind>[a-z0-9]+):)?(?P<line>\d+)(?:@(?P<name>\w+))?")
 
 
 def parse(text: str, page_lines: int, line_size: int) -> Trial:
-    """The accesses that a pattern describes. Raises `UsageError` for a word that is none."""
+    """Return the trial that a pattern describes. Raises `UsageError` for a word that is no access, or too many."""
     accesses: list[Access] = []
     names: dict[str, int] = {}
     for word in text.replace(",", " ").split():
@@ -39,7 +39,7 @@ def parse(text: str, page_lines: int, line_size: int) -> Trial:
 
 
 def ask(trials: Trials, text: str) -> Iterator[Finding]:
-    """Every line of the page that the pattern leaves in a cache, with its level and how often."""
+    """Yield a finding with the level for every line that is in a cache in most repetitions after the pattern."""
     trial, params = parse(text, trials.page_lines, trials.line_size), Params()
     cells = [(line, len(trial.accesses)) for line in range(trials.page_lines)]
     samples = trials.sample(trial, cells, params.first + params.again)
