@@ -1,4 +1,4 @@
-"""Prefetchers that remember a region's footprint: the lines that followed such a first access elsewhere."""
+"""Region prefetchers, which remember the lines that followed a page's first access, and prefetch them elsewhere."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ METHOD = "a first access to a page after such accesses to others, and lines that
 
 
 def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
-    """Whether lines came that followed elsewhere, some of them at least."""
+    """Whether lines of a footprint were prefetched after its first access alone, as if footprints were remembered."""
     present = np.nan_to_num(practised["practice"].present[0])
     return any(bool(present[line] > 1 - params.came) for line in footprint(len(present), params)[1:])
 
 
 def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
-    """What is found of a region prefetcher of level 1."""
+    """Return the report on a region prefetcher of L1 (presence, region size, index) from the curves of `practices`."""
     report, params = Report("l1.region"), asker.params
     seen = practised["practice"]
     *practice, last = seen.curve.trial.accesses
     came = [line for line in footprint(asker.page_lines, params)[1:] if seen.present[0, line] > params.came]
-    alone = Asker(asker.trials, asker.fit, params.opened)  # else the timed line is what followed such an access
+    alone = Asker(asker.trials, asker.fit, params.opened)  # other prefetchers' lines need no training
     came = [line for line in came if alone.share([last], line) < params.lead_share]
     inner = float(np.mean(seen.first[0, came] / seen.present[0, came])) if came and seen.apart > 0.5 else np.nan
     if inner < 1 - params.one_level:
