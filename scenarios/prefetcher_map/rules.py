@@ -1,7 +1,7 @@
-"""Rules that curves don't show: tables, instruction addresses, strides, page ends and threads.
+"""Rules that the curves don't show: table sizes, instruction address bits, largest strides, page ends and threads.
 
-Each is probed by a *sign*: a run and a line behind it that comes by this prefetcher alone, as the model says, some
-accesses beyond the trigger, where prefetchers are settled.
+Each is probed by a *sign*: accesses, some beyond the trigger so that the prefetcher is settled, and a line that this
+prefetcher alone prefetches then, as the model says.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ Answer = bool | None
 HUGE_BYTES = 1 << 21
 UNCLEAR = "the line came in some repetitions only; run again at a quieter time"
 FAR_BIT = 25
-"""The highest bit of an instruction address that a probe can place."""
+"""The highest bit of an instruction address that a probe can set."""
 NO_SIGN = "no line comes by it alone"
 KINDS = "the same accesses as stores, and as prefetches"
 
 
 @dataclass(frozen=True)
 class Sign:
-    """Accesses whose last one makes one prefetcher alone bring a line: where it comes, that prefetcher was at work."""
+    """Accesses after which one prefetcher alone loads `line`: if it is in a cache, that prefetcher was at work."""
 
     accesses: tuple[Access, ...]
     line: int
 
 
 class Asker:
-    """Measures whether a line is brought after given accesses, and finds accesses that one prefetcher alone follows."""
+    """Measures whether accesses make a line prefetched, and finds accesses that one prefetcher alone follows."""
 
     def __init__(self, trials: Trials, fit: Fit, opened: int) -> None:
         self.trials, self.fit, self.opened, self.params = trials, fit, opened, fit.params
         self.line_size, self.page_lines = trials.line_size, trials.page_lines
 
     def comes(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> Answer:
-        """Whether a line is in a cache after these accesses; None where it is in some repetitions only."""
+        """Return whether a line is in a cache after these accesses; None where it is in some repetitions only."""
         return self.sure(self.share(accesses, line, window))
 
     def share(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> float:
-        """The fraction of repetitions in which a line is in a cache after these accesses."""
+        """Return the share of repetitions in which a line is in a cache after these accesses."""
         trial = Trial(tuple(accesses), window=window, opened=self.opened)
         samples = self.trials.sample(trial, [(line, len(trial.accesses))], self.params.repeated)
         return shares_of(samples)[line, len(trial.accesses)][0]
 
     def passes_by(self, kind: Kind) -> bool:
-        """Whether lines of prefetches of a kind are in a cache, but not in level 1, as far as the clock shows that."""
+        """Whether this kind of prefetch loads lines into a cache but not into L1, as far as the clock shows."""
         trial, cell = Trial((Access(self.line_size, kind),)), (1, 1)
         present, *_, first, _ = shares_of(self.trials.sample(trial, [cell], self.params.repeated))[cell]
         return present > self.params.came and first < self.fit.curves["base"].apart - self.params.lead_share
 
     def sure(self, share: float) -> Answer:
-        """Decide whether a line came, by the share of repetitions in which it was there: None where that is unclear."""
+        """Return whether a line was prefetched, by its share of repetitions in a cache; None where that is unclear."""
         return None if 1 - self.params.came < share < self.params.came else share >= self.params.came
 
     # -- signs ------------------------------------------------------------------------------------------------------
 
     def sign(self, name: str) -> Sign | None:
-        """The shortest run by which a prefetcher shows at `beyond` accesses more than its trigger, if there is one."""
+        """Return accesses that show a prefetcher (see `Sign`), some past its trigger if possible; None if none do."""
         rules = self.fit.model[name]
         runs = (run for beyond in (self.params.beyond, 1, 0) for run in self._runs(name, rules, beyond))
         return next((found for run in runs if (found := self._shown(name, run)) is not None), None)
@@ -91,7 +91,7 @@ class Asker:
         return runs
 
     def made(self, lines: Sequence[int], ip: int | None = None) -> list[Access]:
-        """Loads of lines of a page."""
+        """Return loads of these lines of a page, by one instruction `ip` or by distinct ones."""
         return [Access(line * self.line_size, "load", ip) for line in lines]
 
     def _shown(self, name: str, run: Sequence[Access]) -> Sign | None:
@@ -108,7 +108,7 @@ class Asker:
 
 
 def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
-    """Ask the rules of every prefetcher that is there, and add them to its report."""
+    """Probe the rules of every prefetcher that was found, and add them to its report."""
     for name in asker.fit.model:
         report = reports[name]
         if not report.findings["present"].value:
@@ -132,7 +132,7 @@ def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
 
 
 def _answer(report: Report, parameter: str, value: Value, method: str) -> None:
-    """Report a value, or that it stays unclear where there is none."""
+    """Report a value, or the parameter as unresolved where the value is None."""
     if value is None:
         report.open(parameter, UNCLEAR, method)
     else:
@@ -140,7 +140,7 @@ def _answer(report: Report, parameter: str, value: Value, method: str) -> None:
 
 
 def ask_kinds(asker: Asker, report: Report, accesses: Sequence[Access], lines: Sequence[int]) -> None:
-    """Which kinds of access bring all lines that loads bring, if several samples but for an outlier say the same."""
+    """Report which kinds of access make all `lines` prefetched that loads do, if all samples but two outliers agree."""
     hints, found = asker.trials.context.machine.facts.prefetch_hints, ["load"]
     kinds: dict[str, Kind] = {"store": "store", **({"prefetch": "t0" if "t0" in hints else "t1"} if hints else {})}
     for word, kind in kinds.items():
@@ -162,8 +162,8 @@ TABLES = "a run, others in other pages, and the run taken up again"
 
 
 def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
-    """How many runs are followed at once: the number of others, each in a page of its own and by instructions of its
-    own, beside which the first one is lost."""
+    """Report how many runs are followed at once: the number of other runs, each in its own page by its own
+    instructions, that make the prefetcher lose the first one, found by bisection."""
     *trained, last = sign.accesses
     run = trained[: max(int(asker.fit.model[name]["trigger"]) - 1, 1)]
 
@@ -186,7 +186,7 @@ def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
 
 
 def largest(holds: Callable[[int], Answer], low: int, high: int) -> int:
-    """The largest number for which something holds that holds for `low` and not for `high`; what is unclear doesn't."""
+    """Return by bisection the largest number for which `holds` is true, which it is at `low` and isn't at `high`."""
     return low + bisect_left(range(low + 1, high), True, key=lambda number: not holds(number))
 
 
@@ -213,7 +213,7 @@ def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
 
 
 def _edge(asker: Asker, first: int, way: int, trigger: int) -> int | None:
-    """After how many accesses of a run from a page's end the next line comes; None where that stays unclear."""
+    """Return after how many accesses of a run from a page's end the next line is prefetched; None if unclear."""
     for count in range(1, trigger + 1):
         run = asker.made([first + way * number for number in range(count)])
         if (came := asker.comes(run, first + way * count)) is not False:
@@ -231,7 +231,7 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
     if len(fit.plausible("l1.stride", "indexed_by")) > 1:
         shift = PAGE_BYTES - last.at + 2 * size
         moved = [replace(each, at=each.at + shift) for each in sign.accesses]
-        ahead = {2 * moved[-1].at - moved[-2].at, sign.line * size + shift}  # what came before may have ended at a page
+        ahead = {2 * moved[-1].at - moved[-2].at, sign.line * size + shift}  # earlier ones may end at the page's end
         came = {asker.comes(moved, each // size, (0, 2 * lines)) for each in ahead}
         found = "ip" if True in came else None if None in came else "ip+page"
         _answer(report, "indexed_by", found, "the last access of a run in the next page")
@@ -241,8 +241,8 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
 
 
 def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
-    """Report by which low bits of its address an instruction is told from others: the last access is made by one whose
-    address differs in a bit, and in a far bit as well, as the two instructions would overlap."""
+    """Report the low address bits by which instructions are distinguished: the last access is made by an instruction
+    whose address differs in one such bit, and in a far bit so that the two instructions don't overlap."""
     *early, last = sign.accesses
 
     def other(flip: int) -> Answer:
@@ -257,7 +257,7 @@ def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
 
 
 def _largest_stride(asker: Asker, trigger: int, by_page: bool, report: Report) -> None:
-    """In lines: the run may begin in pages before, but ends in a page that has the next line."""
+    """Report the largest stride that is followed, in whole lines; a run may begin in earlier pages."""
     size, lines = asker.line_size, asker.page_lines
     end = (1 if by_page else 4) * lines
 
@@ -280,8 +280,8 @@ ISOLATED = "further strides come ahead of a run by one instruction, and of no ru
 
 
 def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params: Params) -> Rules | None:
-    """The rules of a stride prefetcher by instruction, or None where there is no sign of one: by the curve of a stride
-    of several lines and the leads of practised runs."""
+    """Return the rules of a stride prefetcher that goes by instruction, or None without a sign of one, from the curve
+    `seen` of a stride of several lines and the leads of practised runs."""
     lines = [access.at // line_size for access in seen.curve.trial.accesses]
     following = [slice(lines[count - 1] + lines[1] - lines[0], None, 64) for count in seen.curve.counts]
     came = np.nan_to_num(seen.present) >= params.lead_share
@@ -297,7 +297,7 @@ def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params:
 
 
 def report_stride(asker: Asker, report: Report) -> None:
-    """What the two curves say of it, and which kinds and directions it follows."""
+    """Report the rules that `isolated` found, and probe which directions and kinds of access it follows."""
     rules = asker.fit.model["l1.stride"]
     report.add("present", True, ISOLATED)
     report.add("trigger", rules["trigger"], ISOLATED)
@@ -317,7 +317,7 @@ def report_stride(asker: Asker, report: Report) -> None:
 
 
 def _crossing(asker: Asker, name: str, report: Report) -> None:
-    """Whether a run to a page's end goes on, in small pages where the curves left that open, and in 2 MiB pages."""
+    """Report whether prefetches cross a page's end: in 4 KiB pages if the curves left it open, and in 2 MiB pages."""
     context = asker.trials.context
     if "crosses_4k" not in report.findings:
         return
@@ -339,7 +339,7 @@ def _crossing(asker: Asker, name: str, report: Report) -> None:
 
 
 def _goes_on(asker: Asker, name: str, parameter: str, report: Report) -> None:
-    """By lines of the next page that come if it does, and else do not, even if all others go on."""
+    """Report `parameter` by lines of the next page that are only prefetched if this prefetcher crosses, too."""
     lines = asker.page_lines
     crossing = {other: {**rules, "crosses_4k": True} for other, rules in asker.fit.model.items()}
     staying = {**crossing, name: {**crossing[name], "crosses_4k": False}}
@@ -357,7 +357,7 @@ def _goes_on(asker: Asker, name: str, parameter: str, report: Report) -> None:
 
 
 def _threads(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
-    """Whether another thread of the core may make the first accesses of a run."""
+    """Report whether SMT threads share the prefetcher: it follows a run whose first accesses the other one made."""
     facts, own = asker.trials.context.machine.facts, asker.trials.context.own_cpu
     siblings = {cpu for core in facts.siblings if own in core for cpu in core} & {*facts.cpus} - {own}
     remembers = name[3:] in ("stream", "stride", "up_down") or int(asker.fit.model[name].get("trigger", 1)) > 1
