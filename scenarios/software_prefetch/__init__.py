@@ -1,9 +1,9 @@
-"""What software prefetches really do, per hint, and what misses hold up (Fang et al. 2014, 5.1.4, 5.2.1, 5.2.3).
+"""What each software prefetch hint does, and which accesses block a core when they miss (Fang et al. 2014, 5.1.4,
+5.2.1, 5.2.3).
 
-Every answer compares repetitions of one program that differ in where its lines lie: a line that was loaded, flushed, or
-flushed and then prefetched (`trials`). The questions: where lines land (`fills`), prefetches in special places
-(`places`), what misses hold up and what becomes of too many prefetches (`busy`), stores to lines of other cores
-(`stores`)."""
+Every answer compares repetitions of one program that only differ in addresses: its line was loaded, was flushed, or was
+flushed and then prefetched (`trials`). The questions: the level that lines land in (`fills`), prefetches in special
+places (`places`), blocking and too many prefetches (`busy`), stores to lines of other cores (`stores`)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from .trials import Trials
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield what each hint does, what becomes of prefetches in special places, and what misses hold up.
+    """Yield the level that each hint fills, what prefetches in special places do, what blocks, and latencies of stores.
 
-    Samples of where lines land, and stores to lines of other cores, come between the other questions, so that they are
-    seconds apart."""
+    Levels and stores are sampled between the other questions, so that their samples lie seconds apart."""
     context.progress("clock")
     step_ticks(context)
     with burst_memory(context, BurstParams(), large=False) as region:
@@ -58,7 +57,7 @@ def _named(findings: Iterator[Finding]) -> dict[str, Finding]:
 
 
 def _no_hint(trials: Trials) -> Iterator[Finding]:
-    """What can't be measured without any hint that does something."""
+    """Yield a finding without a value for each question that needs a hint, where no hint does anything."""
     why, finding = "this machine has no software prefetches", decide.unavailable
     if trials.fills:
         why, finding = "no prefetch hint was seen to bring lines anywhere", decide.unresolved
