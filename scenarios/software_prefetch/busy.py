@@ -1,4 +1,4 @@
-"""What misses hold up, and what becomes of too many prefetches."""
+"""Whether a core goes on with independent work behind a miss, and whether too many prefetches wait or are dropped."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .trials import QUIETER, Answer, Share, Trials
 BURST, AWAY, PATTERN = (Base(name) for name in ("burst", "flushed burst", "pattern"))
 
 # -- work behind a miss ------------------------------------------------------------------------------------------------
-# After Fang et al. 2014, 5.1.4: a blocking core starts nothing before the miss is done, so additions behind it come on
-# top; otherwise they are hidden in its time.
+# After Fang et al. 2014, 5.1.4: a blocking core starts nothing before the miss is done, so additions behind it take
+# longer; other cores execute them during the miss.
 
 
 def blocking(trials: Trials) -> Iterator[Finding]:
-    """Whether independent work goes on behind a load, a store or a prefetch that misses."""
+    """Yield whether a load, a store and a prefetch that miss block independent work behind them."""
     trials.context.progress("work behind misses")
     additions = max(int(min(trials.params.additions, trials.unit / 2)), 1)
     method = "additions behind an access that misses every cache, against the access alone"
@@ -38,23 +38,23 @@ def blocking(trials: Trials) -> Iterator[Finding]:
 
 
 def _access(trials: Trials, kind: str, additions: int) -> Probe:
-    """An access to the one line with so many additions behind it, timed until all is done: the full fence at the end
-    waits for a store to be written as well."""
+    """Return a probe that times one access to the line with `additions` behind it. A full fence ends the interval, so
+    that a store must be written, too."""
     bursts, line = trials.bursts, LINE + trials.bursts.near
     probe = bursts.settled(Probe().store(line) if kind == "store" else Probe().load(line)).flush(GONE + 0)
-    # stores may have a TLB of their own, which no load warms
+    # stores may have a TLB of their own, which loads don't fill
     neighbour = LINE + bursts.aside
     probe = bursts.settled(probe.store(neighbour) if kind == "store" else probe.flush(neighbour)).start()
     if kind == "prefetch":
         probe = probe.prefetch(line, trials.hint)
     else:
         probe = probe.load(line) if kind == "load" else probe.store(line)
-    # the wait starts the chain afresh: additions go on from the register that a load leaves its value in
+    # the wait breaks the dependence: additions use the register that the load writes
     return (probe.wait(1).add(additions) if additions else probe).fence().stop()
 
 
 def _levels(trials: Trials, probes: Sequence[Probe]) -> tuple[float, float, float]:
-    """Interquartile means of a hit and a miss alone and of a miss with work; both programs take turns."""
+    """Return interquartile means (cycles) of a hit, a miss, and a miss with work; `probes`: without, with work."""
     samples: dict[tuple[int, str], list[Times]] = {}
     for _ in range(2 * trials.params.bursts):
         for number, probe in enumerate(probes):
@@ -68,8 +68,8 @@ def _levels(trials: Trials, probes: Sequence[Probe]) -> tuple[float, float, floa
 
 
 def blocks(means: tuple[float, float, float], work: float, memory: float, params: Params) -> Answer:
-    """`blocking` or `nonblocking`, from mean cycles: of an access that hits, one that misses, one that misses with
-    `work` cycles of additions behind it; `memory` is what a load from memory takes longer than a hit."""
+    """Decide between `blocking` and `nonblocking` from mean cycles of an access that hits, of one that misses, and of
+    one that misses with `work` cycles of additions behind it; `memory` is the latency of memory less that of a hit."""
     hit, miss, with_work = means
     if miss - hit < params.small * memory:
         if with_work - hit > work + params.small * memory:
@@ -87,8 +87,8 @@ def blocks(means: tuple[float, float, float], work: float, memory: float, params
 
 
 def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
-    """Whether prefetches wait or are lost where too many are under way: a burst of lines that are in memory or, in
-    other repetitions, present; then a load of a late line. In a third kind of repetition nothing is prefetched."""
+    """Yield whether prefetches stall or are dropped when too many are in flight. A burst of prefetches to lines in
+    memory (or in L1) is followed by a load of one of the last lines; as a control, other lines are prefetched."""
     trials.context.progress("more prefetches than can be in flight")
     states = (LOADED, FLUSHED, "idle")
     rounds = range(2 * trials.params.bursts)
@@ -104,9 +104,9 @@ def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
 
 
 def full(late: Share, idle: Share, longer: float, params: Params) -> Answer:
-    """`stalls` or `drops`, from late lines that are in memory after a burst and without one, and by how many memory
-    latencies the burst took `longer` than one of present lines. Lost lines show drops even where it took longer too:
-    what is not lost still has to get through."""
+    """Decide between `stalls` and `drops`, by the shares of late lines still in memory after a burst (`late`) and after
+    none (`idle`), and by how many memory latencies the burst took `longer` than one of lines in L1. Missing lines show
+    drops even where the burst took longer, as prefetches that aren't dropped take time."""
     if idle.low < params.quiet:
         return Answer(reason=f"{1 - idle.value:.0%} of the lines came without any prefetch; {QUIETER}")
     held_up = f"the burst took {longer:.1f} memory latencies longer than one of present lines"
@@ -120,8 +120,8 @@ def full(late: Share, idle: Share, longer: float, params: Params) -> Answer:
 
 
 def _burst(trials: Trials) -> Probe:
-    """All lines flushed, or others; the burst, page by page behind a load of each, on these or elsewhere; a late line
-    loaded."""
+    """Return the probe: flush the burst's lines, time prefetches of them, page by page, then time a load of one of the
+    last. Placements (`_places`) may let it flush or prefetch other lines instead."""
     params, bursts = trials.params, trials.bursts
     lines = PAGE_BYTES // bursts.size
     pages = params.burst // params.per_page
@@ -137,7 +137,7 @@ def _burst(trials: Trials) -> Probe:
     for offset in offsets:
         probe = probe.load(BURST + offset)
     probe = bursts.settled(probe)
-    for offset in offsets:  # behind all loads, which may bring others of them
+    for offset in offsets:  # after all loads, which may make a prefetcher load others of them
         probe = probe.flush(AWAY + offset)
     for warmer in warmers:
         probe = probe.load(PATTERN + warmer) if trials.warmed else probe.flush(PATTERN + warmer)
@@ -152,7 +152,7 @@ def _burst(trials: Trials) -> Probe:
 
 
 def _places(trials: Trials) -> Others:
-    """Places a burst, what is flushed before it, and what is prefetched."""
+    """Return a function that places the burst, the lines flushed before it, and the lines prefetched, by state."""
 
     def others(drawn: NDArray[np.str_], places: dict[Base, Addresses]) -> dict[Base, Addresses]:
         pages = trials.params.burst // trials.params.per_page
