@@ -1,4 +1,4 @@
-"""Where prefetched lines land, by hint, at several times of a run."""
+"""The cache level into which each prefetch hint loads lines, sampled several times during a run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .trials import QUIETER, Answer, Trials
 
 
 def sample(trials: Trials) -> None:
-    """Sample which level each hint fills now, and choose the hint for what follows. This is done between other
-    questions too, as some CPUs ignore some hints for seconds on end."""
+    """Sample which level each hint fills now, and choose the hint for the other questions. Samples are taken between
+    these, as some CPUs ignore some hints for seconds."""
     for hint in trials.context.machine.facts.prefetch_hints:
         trials.fills.setdefault(hint, []).append(trials.controls.landed(hint))
     trials.context.evidence["landed"] = trials.fills
@@ -22,13 +22,13 @@ def sample(trials: Trials) -> None:
 
 
 def chosen(fills: Mapping[str, Sequence[str]]) -> str:
-    """A hint that does something; one that fills level 1 if there is one, and rather one that always does."""
+    """Return a hint that works, "" if none does: preferably with equal samples, and one that fills L1."""
     working = [hint for hint, found in fills.items() if landed(found).value not in (None, NONE)]
     return min(working, key=lambda hint: (len(set(fills[hint])), landed(fills[hint]).value != "l1"), default="")
 
 
 def landed(found: Sequence[str]) -> Answer:
-    """Infer the level that a hint fills: the one level of all samples in which it did something steadily."""
+    """Infer the level that a hint fills from its samples: all in which it worked steadily must show the same level."""
     levels = {level for level in found if level not in (NONE, UNSTEADY)}
     silent = sum(level == NONE for level in found)
     if len(levels) == 1:
@@ -40,8 +40,8 @@ def landed(found: Sequence[str]) -> Answer:
 
 
 def answers(fills: Mapping[str, Sequence[str]]) -> dict[str, Answer]:
-    """By hint, with `none` only where no hint does anything. On a core that honours other hints, one that did nothing
-    may do more at other times: a Zen core in a guest ignored t1 and t2 for seconds, then honoured them."""
+    """Return the level by hint; `none` only where no hint does anything. On a core that honours other hints, a hint
+    that did nothing may work later: a Zen core in a guest ignored t1 and t2 for seconds, then honoured them."""
     found = {hint: landed(each) for hint, each in fills.items()}
     if all(each.value == NONE for each in found.values()):
         return found
@@ -50,7 +50,7 @@ def answers(fills: Mapping[str, Sequence[str]]) -> dict[str, Answer]:
 
 
 def findings(trials: Trials) -> Iterator[Finding]:
-    """The level that each hint brings a line to from memory."""
+    """Yield for each hint the level into which it loads a line from memory."""
     found = answers(trials.fills)
     for hint in HINTS:
         name = f"software_prefetch.fills.{hint}"
