@@ -1,7 +1,7 @@
-"""Prefetches in special places: outside the page of the latest load, without a translation, in pages never touched.
+"""Prefetches in special places: outside the page of the latest load, without a TLB entry, and on pages never touched.
 
-A TLB entry is pushed out by traversing many other pages. That it was, a line that stays in the first cache meanwhile
-shows: it takes longer than with its entry warm."""
+A traversal of many other pages evicts a page's TLB entry. As a control, a load of a line that stays in the first cache
+meanwhile must take longer than with its TLB entry present."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ IN_LARGE_PAGES = Answer(reason="memory lies in larger pages than of 4 KiB (--pag
 
 
 def across_page(trials: Trials) -> Iterator[Finding]:
-    """Whether a prefetch outside the page of the latest load is done: as it comes first where a hint lands
-    (`controls`), unless the hint was seen to do something right behind a hit in the page alone."""
+    """Yield whether a prefetch works outside the page of the latest load. `controls` sampled each hint like that, and
+    right behind a hit in the line's own page only where it did nothing."""
     method = f"prefetch {trials.hint} right behind a load from another page, both translations warm"
     found = IN_LARGE_PAGES if trials.context.large_pages else Answer(not trials.warmed)
     yield found.finding("software_prefetch.across_page", "bool", method, "prefetched")
@@ -47,20 +47,20 @@ def across_page(trials: Trials) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class Behind:
-    """What was found once a traversal of other pages had pushed a translation out: the cycles that a load takes longer
-    for it, their standard error, and whether a prefetch to such a page brings its line."""
+    """Result of a traversal of other pages that evicts a TLB entry: the `cycles` that a load takes longer without its
+    entry, their standard `error`, and whether a prefetch to such a page brings its line (`done`)."""
 
     cycles: float
     error: float
     done: Answer
 
     def costs_more(self, other: float, params: Params) -> bool:
-        """Whether it clearly costs more than so many cycles."""
+        """Whether the missing TLB entry clearly costs more than `other` cycles."""
         return self.cycles - other > max(params.penalty, params.errors * self.error)
 
 
 def on_tlb_miss(trials: Trials) -> Iterator[Finding]:
-    """Whether a prefetch is done that misses the first TLB, or both."""
+    """Yield whether a prefetch works that misses the first TLB, and one that misses both."""
     pages = (trials.params.first_tlb, trials.params.second_tlb)
     method, found = f"prefetch {trials.hint} behind a traversal of many pages", (IN_LARGE_PAGES, IN_LARGE_PAGES)
     if not trials.context.large_pages:
@@ -71,13 +71,14 @@ def on_tlb_miss(trials: Trials) -> Iterator[Finding]:
 
 
 def on_tlb_misses(seen: Sequence[Behind], across: bool, params: Params) -> tuple[Answer, Answer]:
-    """Whether prefetches are done on a miss of the first TLB, and on one of both; `seen` with fewest pages first."""
+    """Decide whether prefetches work on a miss in the first TLB, and on one in both, from traversals (`seen`, fewest
+    pages first). `across`: prefetches work outside the page of the latest load."""
     if not across:
         dropped = Answer(False, remark="as all prefetches outside the page of the latest load")
         return dropped, dropped
     first, *further = seen
     if not first.costs_more(0.0, params):
-        # a second TLB that answers at once, or a first one with more entries: more pages miss both
+        # the second TLB answers at once, or the first has more entries: use traversals of more pages
         none = Answer(reason="loads behind a traversal show no TLB miss")
         both = next((each.done for each in further if each.costs_more(0.0, params)), none)
         return both if both.value else none, both
@@ -93,7 +94,7 @@ def _behind(trials: Trials, pages: int) -> Behind:
     trials.context.progress(f"prefetches behind a traversal of {pages} pages")
     bursts, line = trials.bursts, LINE + trials.bursts.near
     warm = bursts.settled(Probe().load(line).fence().flush(GONE + 0)).chase(PAGES, pages).fence()
-    # a load of another line warms the page's entry, or that of another page
+    # a load of another line loads the TLB entry of the line's page, or that of another page
     cold = bursts.settled(warm.load(WARM + 0)).start().load(line).stop()
     times = trials.by_state(cold, (LOADED, "cold"), _traversal(trials, pages))
     difference, error = _difference(times["cold"], times[LOADED])
@@ -103,14 +104,14 @@ def _behind(trials: Trials, pages: int) -> Behind:
 
 
 def _difference(longer: Times, shorter: Times) -> tuple[float, float]:
-    """Of mean times, without what stalls hit, and its standard error."""
+    """Return the difference of two mean times in cycles, each without its slowest 5 %, and its standard error."""
     trimmed = [each[each <= np.quantile(each, 0.95)] for each in (longer, shorter)]
     difference = float(trimmed[0].mean() - trimmed[1].mean())
     return difference, float(np.hypot(*(each.std() / len(each) ** 0.5 for each in trimmed)))
 
 
 def _traversal(trials: Trials, pages: int) -> Others:
-    """Places a traversal of so many pages in another half of memory, over lines of other sets than the one line's."""
+    """Return a function that places a traversal of so many pages, away from the line's memory and cache sets."""
     bursts = trials.bursts
     most = bursts.region.size // 2 // PAGE_BYTES
     order = bursts.rng.permutation(most)[:pages] * PAGE_BYTES + bursts.region.address + bursts.region.size // 2
@@ -130,7 +131,7 @@ def _traversal(trials: Trials, pages: int) -> Others:
 
 
 def on_page_fault(trials: Trials) -> Iterator[Finding]:
-    """Whether a prefetch of a page that was never touched is done."""
+    """Yield whether a prefetch of a page that was never touched works."""
     trials.context.progress("prefetches of pages that were never touched")
     parameter = "software_prefetch.on_page_fault"
     method = f"prefetch {trials.hint} of a fresh page, then its first touch"
@@ -147,7 +148,7 @@ def on_page_fault(trials: Trials) -> Iterator[Finding]:
 
 
 def mapped(part: float, params: Params) -> Answer:
-    """From what `part` of a page fault the first touch of a page takes after a prefetch."""
+    """Decide whether a prefetch maps a page, by the share (`part`) of a page fault that a touch then takes."""
     said = f"the first touch takes {part:.0%} of a page fault after a prefetch"
     if params.saved < part <= params.kept:
         return Answer(reason=f"{said}; {QUIETER}")
@@ -155,9 +156,8 @@ def mapped(part: float, params: Params) -> Answer:
 
 
 def first_touches(trials: Trials) -> tuple[float, float]:
-    """Median cycles of the first touch of fresh pages of which another line was prefetched, and of others. If the
-    prefetch was done, the page is there and the touch does not fault. Raises `UnsupportedError` where memory is
-    short."""
+    """Return median cycles of the first touch of fresh pages: with a prefetch of another line before, and without. A
+    prefetch that works maps the page, so the touch doesn't fault. Raises `UnsupportedError` where memory is short."""
     context, params, bursts = trials.context, trials.params, trials.bursts
     stride, count, pages = params.spacing * PAGE_BYTES, params.touches + 1, params.fresh_pages
     region = context.exact_pages(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)
