@@ -1,4 +1,4 @@
-"""Where prefetched lines were found, and stores to lines that other cores held."""
+"""The figure of software prefetches: loads after each hint, and stores to lines that another core held."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NAMES = {
 
 
 def draw(evidence: Mapping[str, Any]) -> Figure:
-    """Cycles of a load after each hint, between those of lines that were loaded, pushed out of level 1 and flushed,
-    from `evidence["prefetched"]`; beside it, where another core was at hand, cycles of a store to a line that it held,
-    from `evidence["store_after"]` (the paper's Figure 5). Raises `SetebenchError` where there is nothing."""
+    """Return a figure of the cycles of a load after each hint, between those of lines in L1, evicted from L1 and
+    flushed (`evidence["prefetched"]`), and if measured of the cycles of stores to a line that another core held
+    (`evidence["store_after"]`; Fang et al., Figure 5). Raises `SetebenchError` where the evidence has neither."""
     from matplotlib.figure import Figure  # only loaded for a plot
 
     prefetched = evidence.get("prefetched")
@@ -38,7 +38,7 @@ def draw(evidence: Mapping[str, Any]) -> Figure:
 
 
 def _draw(axes: Axes, cycles: Mapping[str, float], title: str, label: str) -> None:
-    """Bars from the fastest to the slowest, controls in grey."""
+    """Draw bars of cycles from the fastest to the slowest, with controls in grey."""
     rows = sorted(cycles.items(), key=lambda row: row[1])
     labels = [_NAMES.get(name, f"prefetched by {name}") for name, _ in rows]
     shades = ["0.75" if name in _NAMES else "0.25" for name, _ in rows]
