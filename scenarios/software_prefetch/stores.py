@@ -1,8 +1,8 @@
-"""Cycles of stores to lines that other cores held, after a shared prefetch and after an exclusive one (Fang et al.
-2014, 5.2.3 and Figure 5).
+"""Latency of stores to lines that another core holds, after a shared and after an exclusive prefetch (Fang et al. 2014,
+5.2.3 and Figure 5).
 
-Measured at several times of a run: a hypervisor that moves a virtual CPU to another die makes such a store several
-times as long, for seconds on end, which no spread within one time shows."""
+It is measured at several times of a run: where a hypervisor moves a virtual CPU to another die, such a store takes
+several times as long for seconds, which samples of one time don't show."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .params import Params
 from .trials import QUIETER, Answer, Trials
 
 ADDITIONS, OWN, NONE = "additions", "own", "none"
-"""Kinds beside hints: chained additions in place of the store (the baseline that time is counted from), a line that
-this core wrote last, and a line that others hold and nobody prefetched."""
+"""Kinds of stores besides the hints: dependent additions in place of the store (the baseline), a line that this core
+wrote last, and a line that other cores hold and that was not prefetched."""
 
 BASELINE_ADDITIONS, LINES = 8, 32
-"""Additions of the baseline: enough that no bracket hides some. Lines of a repetition, a page each."""
+"""Additions of the baseline: so many that brackets can't hide any. Lines of a repetition, one per page."""
 
 TARGETS = Base("stored lines")
 
 
 class Stores:
-    """What stores take to lines that another core holds, by kind and by time."""
+    """Cycles of stores to lines that another core holds, by kind, a list with one value for each time of the run."""
 
     def __init__(self, trials: Trials) -> None:
         self._trials, facts = trials, trials.context.machine.facts
@@ -40,7 +40,7 @@ class Stores:
         self._cycles: dict[str, list[float]] = {}
 
     def time(self) -> None:
-        """Measure at this time, after every hint that is known to fill level 1 by now, and after w."""
+        """Measure now: stores after every hint that is known to fill L1, and after the hint w."""
         hints = sorted(set(self._wanted().values()) | {"w"} & set(self._trials.fills))
         if not hints or not self._others:
             return
@@ -52,7 +52,7 @@ class Stores:
             self._cycles.setdefault(kind, []).append(cycles)
 
     def findings(self) -> Iterator[Finding]:
-        """Infer latencies of stores from all rounds so far, after each kind of prefetch."""
+        """Yield the latencies of stores after shared and exclusive prefetches, from all times so far."""
         wanted, hints = self._wanted(), self._trials.context.machine.facts.prefetch_hints
         if self._cycles:
             self._trials.context.evidence["store_after"] = {"hints": wanted, "cycles_by_time": self._cycles}
@@ -71,14 +71,14 @@ class Stores:
             yield store_latency(parameter, times, method, self._trials.params)
 
     def _wanted(self) -> dict[str, str]:
-        """By state of the line the hint that brings it to level 1 so."""
+        """Return the hint that brings a line into L1 in each state: shared, and exclusive."""
         first = [hint for hint, each in answers(self._trials.fills).items() if each.value == "l1"]
         shared = sorted((hint for hint in first if hint != "w"), key=lambda hint: len(set(self._trials.fills[hint])))
         return ({"shared": shared[0]} if shared else {}) | ({"exclusive": "w"} if "w" in first else {})
 
     def _stores_after(self, kinds: Sequence[str]) -> dict[str, float]:
-        """Mean cycles of stores to lines that another core has loaded, by kind. A full fence behind the store waits
-        until it is written."""
+        """Return mean cycles, by kind, of a store with a full fence to a line that another core has loaded. The fence
+        waits until the store is written."""
         bursts, context = self._trials.bursts, self._trials.context
         targets = bursts.targets(LINES)
         dealt = [kinds[n] for n in bursts.rng.permutation(np.arange(LINES) % len(kinds))]
@@ -105,13 +105,13 @@ class Stores:
             probe = probe.store(target)
         elif kind not in (ADDITIONS, NONE):
             probe = probe.prefetch(target, kind)
-        # stores may have a TLB of their own, which no load warms: another line of the page is stored to before
+        # stores may have a TLB of their own, which loads don't fill: store to another line of the page before
         probe = self._trials.bursts.settled(probe).store(warmer).fence().start(number)
         return (probe.add(BASELINE_ADDITIONS) if kind == ADDITIONS else probe.store(target)).fence().stop(number)
 
 
 def store_latency(parameter: str, times: Sequence[float], method: str, params: Params) -> Finding:
-    """Infer a store's latency from its cycles in each round; it is unresolved where rounds differ too much."""
+    """Return a store's latency from its cycles at several `times` of the run; unresolved where they differ too much."""
     found = quantile_of_rounds(times, LATENCY, (params.least_cycles, params.least_cycles))
     if found.high - found.low > 2 * max(params.vague_cycles, params.vague * abs(found.value)) or found.value < 0:
         seen = ", ".join(f"{time:.0f}" for time in times)
