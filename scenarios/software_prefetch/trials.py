@@ -1,4 +1,4 @@
-"""What the questions share: one line, prefetched or not, and how often it is then far away."""
+"""Common parts of the questions: one line that is prefetched or not, and how often it is still in memory afterwards."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .params import Params
 
 QUIETER = "run again at a quieter time"
 NOTHING_DONE = (False, "drops", "nonblocking")
-"""Answers that a hint which does nothing at all would give as well."""
+"""Answers that a hint which does nothing at all would also give."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A value, or None and why there is none. `remark` says what else a reader should know."""
+    """An answer's `value`, or None with the `reason`; `remark` is a further note for the reader."""
 
     value: Value = None
     reason: str = ""
     remark: str = ""
 
     def finding(self, parameter: str, unit: str, method: str, evidence: str = "") -> Finding:
-        """As a finding, measured or unresolved."""
+        """Return the answer as a finding: measured, or unresolved where there is no value."""
         if self.value is None:
             return decide.unresolved(parameter, unit, self.reason, method)
         said = f"{method}; {self.remark}" if self.remark else method
@@ -43,7 +43,7 @@ class Answer:
 
 
 class Share(NamedTuple):
-    """The fraction of lines that were far away, with its 95 % interval."""
+    """The fraction of lines that were in memory (not in any cache), with its 95 % interval."""
 
     value: float
     low: float
@@ -51,18 +51,18 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, hits: int, lines: int) -> Share:
-        """So many of the lines, by Wilson's interval."""
+        """Return the share that `hits` are of `lines`, with Wilson's 95 % interval."""
         found = binomtest(hits, lines).proportion_ci(CONFIDENCE, "wilson")
         return cls(hits / lines, found.low, found.high)
 
     @classmethod
     def beyond(cls, limit: float, times: Times) -> Share:
-        """Of times, those above a limit."""
+        """Return the share of times (cycles) above a limit, with its interval."""
         return cls.of(int((times > limit).sum()), times.size)
 
 
 def done(prefetched: Share, flushed: Share, params: Params) -> Answer:
-    """Decide whether prefetches brought lines, by the shares in memory with and without one (`flushed`)."""
+    """Decide whether prefetches work, by the shares of lines in memory after a prefetch and without (`flushed`)."""
     if flushed.low < params.quiet:
         return Answer(reason=f"{1 - flushed.value:.0%} of the lines came without any prefetch; {QUIETER}")
     if prefetched.low > params.clear:
@@ -73,8 +73,8 @@ def done(prefetched: Share, flushed: Share, params: Params) -> Answer:
 
 
 class Trials:
-    """Programs on one machine, `bursts` of them for every question, and the `hint` that questions are put with: one
-    that fills level 1, else any that does something."""
+    """Runs the probes of all questions on one machine, on `params.bursts` sets of lines each. `hint` is the prefetch
+    hint of all questions: one that fills L1, else any that works."""
 
     def __init__(self, context: Context, bursts: Bursts) -> None:
         self.context, self.bursts, self.controls = context, bursts, Controls(context, bursts)
@@ -88,29 +88,29 @@ class Trials:
         return self.hint in self.controls.warmed
 
     def mean(self, times: Times) -> float:
-        """The mean without what stalls hit, cycles: trimming would bias what a coarse clock reads."""
+        """Return the mean of times in cycles without stalls; trimming would bias readings of a coarse clock."""
         return mean_ticks(times, step_ticks(self.context) * self.bursts.cycles_per_tick)  # type: ignore[arg-type]
 
     def by_state(self, probe: Probe, states: Sequence[str], others: Others | None = None) -> dict[str, Times]:
-        """Cycles by state, shape (samples, intervals), of a program on new lines each time."""
+        """Run a program on new lines each time; return cycles by state of its line, shape (samples, intervals)."""
         self.bursts.refresh()
         parts = [self.bursts.by_state(probe, states, (), others) for _ in range(self.params.bursts)]
         return {state: np.concatenate([part[state] for part in parts]) for state in states}
 
     def done(self, probe: Probe, prefetched: str, others: Others | None = None) -> Answer:
-        """Whether the line is there in the state `prefetched`, by how often it is when flushed."""
+        """Decide whether a prefetch brings the line of a probe: compare the states `prefetched` and flushed."""
         times = self.by_state(probe, (FLUSHED, prefetched), others)
         far = [Share.beyond(self.limit, times[state]) for state in (prefetched, FLUSHED)]
         return self.unless_ignored(done(far[0], far[1], self.params))
 
     @property
     def limit(self) -> float:
-        """Cycles of a single load that are too many for a cache."""
+        """Cycles above which a single load counts as one from memory."""
         return self.controls.loaded.mean + self.controls.params.way * self.unit
 
     def unless_ignored(self, found: Answer) -> Answer:
-        """`found`, unless it says that prefetches did nothing while the hint does nothing in the plainest place either:
-        some CPUs ignore a hint for seconds on end."""
+        """Return `found`; or no value, if it says that prefetches did nothing while the hint does nothing in the
+        simplest case either, as some CPUs ignore a hint for seconds."""
         if found.value in NOTHING_DONE and self.controls.landed(self.hint) not in ("l1", "l2", "l3"):
             return Answer(reason=f"prefetches {self.hint} do nothing at all at this time; {QUIETER}")
         return found
