@@ -1,10 +1,9 @@
-"""The classical STREAM table: Copy, Scale, Add and Triad in memory, on every CPU.
+"""The classical STREAM benchmark: memory bandwidth of the kernels Copy, Scale, Add and Triad, run on all CPUs at once.
 
-McCalpin asks for arrays of four times the last cache at least, and so it is here; they lie one behind the other in
-blocks, and blocks are timed instead of whole passes: whole ones last for milliseconds, in which a busy host takes a CPU
-from one of the threads, and the rate is then that of the others' waiting. He reports the best of several runs; here it
-is the 84th percentile of rounds over all kernels, with its interval. Each kernel runs with both forms of its loop, as
-compilers make either; the faster one is reported.
+As McCalpin asks, an array has at least four times the size of the last cache. Short blocks of the arrays are timed, not
+whole passes: a pass lasts for milliseconds, in which a busy host may take a CPU away from one thread, for which all the
+others wait. McCalpin reports the best of several runs; this scenario reports the 84th percentile of rounds with its
+interval. Each kernel runs as an unrolled and as a rolled loop, and the faster one is reported.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ EVIDENCE = "stream"
 TABLE = {"copy": "Copy", "scale": "Scale", "add": "Add", "triad": "Triad"}
 
 SECONDS, FAST_SECONDS = 30.0, 10.0
-"""Of `Budget`, for all rounds: McCalpin's own program takes about as long on a large machine."""
+"""Time budget (see `Budget`) of all rounds together: McCalpin's program takes about as long on a large machine."""
 
 ARRAY_TIME = 0.03
-"""Of the time, for passing over an array once."""
+"""Share of the time budget that one pass over an array may take."""
 
 MEMORY_PART = 1 / 6
-"""Of the machine's memory for one array at most: three of them leave half of it to others."""
+"""Largest share of the machine's memory that one array may take: three arrays leave half of the memory to others."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the rate of every kernel."""
+    """Yield one bandwidth finding in GB/s per kernel, or an unresolved one per kernel where memory is too small."""
     facts = context.machine.facts
     if not facts.kernels:
         yield without_kernels(facts)
@@ -67,8 +66,8 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _array_bytes(context: Context, affordable: int) -> tuple[int, float]:
-    """Bytes of an array of all threads together, 0 where those that it needs are not there, and of the last cache.
-    Raises `UsageError` where three arrays of the `size` that is wanted don't fit the memory."""
+    """Return the bytes of one array over all threads (0 where memory can't hold arrays that outgrow the caches), and
+    the bytes of the last cache. Raises `UsageError` where arrays of the user's size don't fit into memory."""
     most, mib = int(MEMORY_PART * context.machine.facts.memory_bytes), context.options.get("size")
     if mib is not None and not 1 <= mib <= most >> 20:
         raise UsageError(f"--size takes 1 to {most >> 20} MiB: three arrays must fit half of the memory")
@@ -79,7 +78,7 @@ def _array_bytes(context: Context, affordable: int) -> tuple[int, float]:
 
 
 def _row(stream: Stream, array: int) -> Finding:
-    """A kernel's rate."""
+    """Return the finding of one kernel: the 84th percentile of its rounds in GB/s, over arrays of `array` bytes."""
     parameter, name = stream.case.parameter("memory"), stream.case.kernel.name
     per_round = np.array([each.gigabytes for each in stream.rounds[stream.best_form]])
     rates = per_round[np.isfinite(per_round)]
