@@ -31,7 +31,7 @@ from .rules import Asker, ask_rules, isolated, report_stride
 def answer(context: Context) -> Iterator[Finding]:
     """Yield findings on every prefetcher, or on the one access pattern that the user gave."""
     pattern, facts = context.options.get("pattern"), context.machine.facts
-    if pattern is not None:  # before more than the line is measured: a word that is no access must not cost a second
+    if pattern is not None:  # a wrong pattern must be refused before anything is measured
         parse(pattern, PAGE_BYTES // context.line_size, context.line_size)
     with context.memory(min(PARAMS.pool_bytes, facts.memory_bytes // 4)) as region:
         context.progress("controls")
