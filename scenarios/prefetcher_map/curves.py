@@ -180,8 +180,8 @@ def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int
 
 
 def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Seen:
-    """The curve's lines: each a few times after the most accesses before its own. What has come stays, so that only
-    lines that came at all are measured after fewer; and again, where a few times are not enough."""
+    """Measure one round of a curve: each line a few times after all accesses before it is accessed itself; after fewer
+    accesses only lines found in a cache then, as prefetched lines stay; and such lines again, more often."""
     trial = replace(curve.trial, opened=opened) if opened else curve.trial
     lines = range(*(trial.window or (0, trials.page_lines)))
     there = {count: {*curve.touched(trials.line_size, count), *trial.held} for count in curve.counts}
