@@ -63,7 +63,7 @@ class Report:
 
 def named(fit: Fit) -> dict[str, Report]:
     """Return a report on each family of prefetchers at each level. Where a family at one level is unresolved, so are
-    the parameters in `LINES` of the same family at the other level, as its lines may be the first one's."""
+    the parameters in `LINES` of the same family at the other level: the lines may be due to either."""
     reports = {name: _family(fit, name) for name in SPACES}
     for name, report in reports.items():
         like = reports.get(f"l{3 - int(name[1])}{name[2:]}")
