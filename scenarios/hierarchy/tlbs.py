@@ -301,8 +301,7 @@ def _is_table(counted: int, seen: Seen) -> bool:
 
 def _without_second(parameter: str, shown: tuple[float, float, int], small: Sequence[TlbRound]) -> Finding:
     """Return the second TLB's entries where its step isn't seen. `shown`: cycles of a miss in the first TLB, cycles at
-    the curve's end, and the pages there. Without a second TLB, a miss costs a page walk, whose cost `small` pages
-    show."""
+    the curve's end, and pages there. Without a second TLB, a miss costs a page walk, as much as `small` pages show."""
     (miss, end, reach), (hit, walk) = shown, np.median([each.misses() for each in small], axis=0).tolist()
     reason = f"no second step up to {reach} pages"
     if miss > walk - STEPS.least_cycles:
