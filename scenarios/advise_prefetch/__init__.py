@@ -32,7 +32,7 @@ MOST_BYTES = 1 << 16
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield advice and proof of every chosen loop. For a loop described in a file, evidence holds the advice."""
+    """Yield the advice for each chosen loop with its proof; if a file describes the loop, only store it as evidence."""
     if described := context.options.get("describe"):  # nothing is timed, so there is no finding in it
         advisor = _advisor(context, loop := read_loop(described))
         context.evidence["described"] = {"advice": advisor.advice(advisor.choice(), START), "loop": loop}

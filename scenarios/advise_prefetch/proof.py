@@ -112,8 +112,7 @@ class Proof:
         return best if gain.low > -np.log(1 - least_gain) else Policy()
 
     def ratio(self, numerator: Policy, denominator: Policy) -> Estimate:
-        """Return the time with one policy over that with another: the geometric mean of their ratio over the
-        undisturbed rounds among those that time."""
+        """Return the geometric mean ratio of two policies' times over the undisturbed rounds among those that time."""
         if numerator == denominator:
             return Estimate(value=1.0)
         mean = self._logarithm(numerator, denominator, False)
@@ -127,8 +126,8 @@ class Proof:
         return over_epochs(logs[np.abs(logs - np.median(logs)) <= most])
 
     def cycles(self, policy: Policy) -> float:
-        """Return the median cycles per iteration with a policy, from ratios to no prefetches in the rounds that
-        time."""
+        """Return the cycles per iteration with a policy: its median ratio to the loop without prefetches, over the
+        rounds that time and don't choose, times the measured cycles of that loop."""
         rows = self._times([policy, Policy()], False)
         return float(np.median(rows[:, 0] / rows[:, 1]) * self.loop.measured_cycles)
 

@@ -23,8 +23,8 @@ PARAMS = SetParams()
 
 
 def shared(levels: Levels, name: str) -> bool:
-    """Whether several cores share this level, as they do memory and a third cache. A second cache counts as private
-    even if it is the last one and may be a cluster's: its data set is small then, twice the first cache."""
+    """Return whether several cores share the level `name`, as they do memory and a third cache. A second cache counts
+    as private even if a cluster shares it: its data set is small then, at most `shared_step` times the first cache."""
     return name not in levels.caches[:2]
 
 

@@ -23,7 +23,8 @@ METHOD = "between load-miss latencies while more load brings more bandwidth, and
 
 
 def answer(context: Context) -> Iterable[Finding]:
-    """Count what the chosen figure needs; with figures of the throttled reader, return the saturation threshold."""
+    """Count the events that the chosen figure needs. Figures of the reader that pauses between its loads, with
+    prefetchers on, also give a finding: the load-miss latency above which memory bandwidth is saturated."""
     figure = context.options.get("figure") or USUAL
     experiment = FIGURES[figure].experiment
     params = Params().quicker() if context.fast else Params()

@@ -147,8 +147,8 @@ def unaided(context: Context, params: Params) -> Iterator[Point]:
 
 
 def volumes(context: Context, params: Params) -> Iterator[Point]:
-    """Yield the megabytes that a triad over flushed arrays moves, as counted by each role that counts lines of memory,
-    and as its code does (Helm and Taura 2019, 5.3): b and c are read, and a is read before it is written."""
+    """Yield how many megabytes a triad (a = b + s * c) over flushed arrays moves: as counted by each role that counts
+    lines of memory, and as its code reads (b, c, and a before it is written) and writes (Helm and Taura 2019, 5.3)."""
     machine, line, array = context.machine, context.line_size, params.lines * context.line_size // 16
     roles = countable(machine, MEMORY_ROLES)
     with context.memory(stream_bytes(KERNELS["triad"], array)) as region:

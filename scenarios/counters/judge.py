@@ -79,7 +79,8 @@ class Row(NamedTuple):
 
 
 def judge(role: str, evidence: Evidence) -> Verdict:
-    """Return the verdict on a role's event: from the readings if they failed or are all 0, else by a fit of rows."""
+    """Return the verdict on the event of `role`: from its readings if they failed or are all 0, otherwise from the
+    explanation that best fits its counts under all workloads."""
     observed = evidence.roles[role]
     if observed.readings and all(count.value is None for count in observed.readings):
         return _verdict(role, Kind.UNAVAILABLE, reason=observed.readings[-1].reason)

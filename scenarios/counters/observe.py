@@ -23,8 +23,8 @@ Numbers = NDArray[np.float64]
 
 @dataclass
 class Observed:
-    """All counts of one role: its readings, and per workload the counts and the elapsed cycles of the same runs, shape
-    (2, epochs, amounts), NaN where missing."""
+    """All counts of one role (an ideal event): its `readings`, and by workload arrays of shape (2, epochs, amounts of
+    work) with the counts in row 0 and the elapsed cycles of the same runs in row 1, NaN for missing runs (`values`)."""
 
     readings: list[Count] = field(default_factory=list)
     values: dict[str, Numbers] = field(default_factory=dict)
@@ -52,8 +52,8 @@ class Evidence:
         return "memory" if level == "l3" and len(self.levels.caches) < 3 else level
 
     def prefetched(self, level: str) -> bool:
-        """Whether prefetchers bring lines of an ascending chase into the traffic of a level: they do if a step takes
-        less than the mean of the latencies before and behind that level."""
+        """Return whether prefetchers fetch lines of an ascending chase early, so that `level`'s traffic includes them:
+        a step takes less than the mean latency of the next nearer level and of L2 (for `level` L2) or memory."""
         steps, cycles = self.step_cycles, list(self.levels.cycles.values())
         if not {"far_ascending", "far_chase"} <= set(steps) or len(cycles) < 3:
             return False
@@ -82,8 +82,8 @@ class Evidence:
         return np.asarray(np.polyfit(amounts, values[which][whole].T, 1)[0])
 
     def table(self) -> dict[str, dict[str, dict[str, list[float] | float | None]]]:
-        """Return as evidence, by role and workload, the events per piece of work by epoch, and the known number (or
-        None)."""
+        """Return as evidence, by role and workload, the `events` per piece of work in every epoch, and how many a piece
+        is `known` to cause (None if unknown)."""
         return {
             role: {
                 name: {"events": self.events(role, name).tolist(), "known": self.workloads[name].expected.get(role)}
@@ -93,8 +93,7 @@ class Evidence:
         }
 
     def observe(self, context: Context, roles: tuple[str, ...], epoch: int) -> None:
-        """Add one epoch of these roles: run all workloads that say something about them, in a random order, on a
-        machine that can count events (`CountsEvents`)."""
+        """Add one epoch of these roles: run, in random order, all workloads that say something about them."""
         context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
         machine = context.machine
         assert isinstance(machine, CountsEvents)

@@ -60,8 +60,7 @@ and lines of a stream, which are many against those that a prefetcher loads beyo
 BURSTS = (2, 4, 8)
 """Numbers of simultaneous misses: an event that counts a quarter of them, rounded down, counts nothing below 4."""
 FULL_LINES, FULL_PAGES = 480, 8
-"""Simultaneous misses (four times the largest known queue), and the pages that they use in turn (half the entries of
-the smallest first TLB)."""
+"""Simultaneous misses (four times the largest queue), and the pages they use in turn (half the smallest first TLB)."""
 IDLE_CYCLES = 2000
 """Core cycles of the workload that does nothing."""
 
@@ -76,8 +75,7 @@ class Workload:
 
     `expected` is the number of events per piece by role; a missing role is unknown. Roles in `tolerance` may be off by
     so many events per piece, as timing found the level that serves the lines. `timed` are roles whose counts are
-    compared with the cycles of interval 0. `beside`: also run beside a busy sibling. `warm` returns runs for the start
-    of each epoch."""
+    compared with the cycles of interval 0. `beside`: also run beside a busy sibling. `warm`: an epoch's first runs."""
 
     name: str
     make: Callable[[int], tuple[Probe, Placements]]
@@ -101,8 +99,8 @@ def sized(name: str, probe: Callable[[int], Probe], size: int, placements: Place
 
 
 def repeated(name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, **fields: Any) -> Workload:
-    """Return a workload whose unit is `unit` repetitions of a probe; a probe makes `pieces` pieces of work, such as
-    loads (default 1)."""
+    """Return a workload whose unit of work is `unit` repetitions of `probe`; `placements(n)` returns the placements of
+    n. `fields` are others of `Workload`, and `pieces`, the pieces of work (loads) of a repetition, 1 by default."""
     pieces = fields.pop("pieces", 1)
     return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **fields)
 
@@ -164,9 +162,8 @@ class Battery:
         return self._stack.enter_context(self._context.memory(size))
 
     def _targets(self, seed: int) -> Lines:
-        """Return `PAGES` linked lines in random order, one per page at a random place. No other line of these pages is
-        used, as a prefetcher that learns a region's lines would load one for the other. Flushing a line loads its TLB
-        entry."""
+        """Return `PAGES` linked lines in random order, one at a random place of each page. No others of these pages are
+        used, as prefetchers that learn a region's lines would load one for another. Flushes load the TLB entry."""
         region, rng = self._allocate(PAGES * PAGE_BYTES), self._context.rng(seed)
         lines = PAGE_BYTES // region.line_size
         at = rng.integers(lines // 4, lines * 3 // 4, PAGES)  # away from the edges, which neighbours could reach

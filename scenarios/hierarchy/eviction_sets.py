@@ -56,10 +56,10 @@ PARAMS = Params()
 
 
 class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
-    """What one round found of the second cache: its `ways` (0: no eviction set); at the victim's offset, the number of
-    random `pages` besides the set's, of those `tested`, and of `congruent` ones; and for each bit of a line's number
-    within its page, how many of `elsewhere` lines whose number differs in that bit are congruent (`mixed`): none unless
-    the index hashes it."""
+    """What one round found of the second cache. `ways` is the size of the eviction set (0: none was found). Of the
+    random `pages` outside that set, `tested` were tried with their line at the victim's offset, and `congruent` of
+    these lines are in the victim's cache set. For each bit of a line's number in its page, `elsewhere` lines whose
+    number differs in that bit were tried, and `mixed` of them are in that set: none unless the index hashes the bit."""
 
     ways: int = 0
     pages: int = 0
@@ -70,7 +70,8 @@ class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> tuple[EvictionRound, CacheSet | None]:
-    """Measure one round: a minimal set of the second cache (None if not found) and how many pages are congruent."""
+    """Measure one round: find an eviction set of the second cache, and count the other pages of `pool` with a line in
+    its cache set. Return the round and that set; an empty round and None if no eviction set was found."""
     evictions, line = Evictions(context, pool), context.line_size
     for _ in range(params.tries):
         victim, *rest = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line

@@ -22,8 +22,7 @@ PAGE = Base("page")
 METHOD = "first store to a page against a later one"
 
 
-# bytes of a page, and pages of a round: more small ones than a TLB has entries (4,096), so that both touches of a page
-# need a page walk
+# bytes of a page, and pages of a round: more small ones than a TLB has entries (4,096): both touches walk page tables
 PAGES = {"4k": (4096, 40960), "2m": (2 << 20, 24)}
 
 

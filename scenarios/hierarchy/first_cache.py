@@ -97,8 +97,8 @@ def _outgrown(context: Context, region: Region, stride: int, count: int, params:
 
 
 class FirstShape(msgspec.Struct, frozen=True, kw_only=True):
-    """The first cache, whose index is address bits: its `ways`, its size in `bytes`, and the share of counts that
-    `agreed` with the ways."""
+    """Shape of a first cache whose index is plain address bits: its `ways`, its size in `bytes`, and the share of
+    rounds and strides (from a way's bytes on) in which just as many lines as `ways` stayed (`agreed`)."""
 
     ways: int
     bytes: int
@@ -125,8 +125,8 @@ def first_cache_findings(rounds: Sequence[StrideRound], params: Params = PARAMS)
 
 
 def first_cache_shape(rounds: Sequence[StrideRound], params: Params = PARAMS) -> FirstShape | None:
-    """Return the shape that explains the counts at all strides, or None. Ways are the commonest count at strides of a
-    page and more; the smallest stride with that count is a way's bytes."""
+    """Return the shape that explains how many lines stay in the cache at every stride, or None. Its ways are the
+    commonest number at strides of a page and more; the smallest stride with that number is a way's bytes."""
     strides, counts = np.array(rounds[0].strides), np.array([each.lines for each in rounds])
     fits = np.array([commonest(column) for column in counts.T.tolist()])
     ways = commonest(fits[strides >= TLB_PAGE_BYTES].tolist())

@@ -88,7 +88,7 @@ def _replaced(context: Context, region: Region, sets: Sets, level: int, ways: in
 
 
 def measure_first(context: Context, first: FirstShape) -> Replaced:
-    """Measure one round of random sequences on sets of a first cache whose index is address bits."""
+    """Measure one round: which loads miss in random sequences, each on one set of a first cache with a linear index."""
     region = context.allocate(PARAMS.region_bytes, max(context.machine.facts.page_sizes))
     try:
         rng, line, ways = context.fresh_rng(), region.line_size, first.ways
@@ -147,7 +147,8 @@ def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> list
 def replacement_finding(
     context: Context, level: int, rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)
 ) -> Finding:
-    """Return the replacement policy of the cache number `level` (1 is the first), and keep sequences as evidence."""
+    """Return the finding of the replacement policy of cache number `level` (1 is the first), and store the measured
+    sequences as evidence. `moved` says whether a hit moves a line out of the cache; both where unknown."""
     parameter, key = f"cache.l{level}.replacement", f"l{level}_sequences"
     if not rounds:
         return unresolved(parameter, "string", "no lines that share a set were found", METHOD)

@@ -90,8 +90,7 @@ class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
         return (None, first) if late else (first, second)
 
     def misses(self) -> tuple[float, float]:
-        """Return the cycles that a miss in the first TLB, and a miss in both, cost over a hit in the first; NaN where
-        the step doesn't show."""
+        """Return by how many cycles a miss in the first TLB, and in both, exceeds a hit; NaN where no step shows."""
         first, second = self.levels()
         if first is None:
             return float("nan"), float("nan")
@@ -130,15 +129,15 @@ class TlbPages:
         return self.begin + number * self.bytes + slot * PARAMS.slot_bytes
 
     def few(self, count: int) -> Lines:
-        """Return `count` lines on as few pages as possible, two lines apart, shape (count,); successive lines lie on
-        different pages, so that translations are used in turn as by lines on pages of their own."""
+        """Return `count` lines on as few pages as possible, two lines apart, shape (count,): a control of lines on a
+        page each. Successive lines lie on different pages, so that each load needs another translation here, too."""
         page = self.rng.permutation(-(-count // self.slots))[:, None]
         slot = self.rng.permuted(np.tile(np.arange(self.slots), (len(page), 1)), axis=1)
         lines = self.begin + page * self.bytes + slot * PARAMS.slot_bytes
         return np.asarray(lines.T[(page * self.slots + slot < count).T])
 
     def fits(self, pages: int, limit: float) -> bool:
-        """Whether a load costs at most `limit` cycles more on so many pages in turn than on few pages, which do fit."""
+        """Return whether so many pages fit into the TLB: a load costs at most `limit` cycles more than on few pages."""
         for _ in range(PARAMS.tries):
             lines = self.rng.permutation(self.lines(pages)), self.few(pages)
             own, packed = (chase_cycles(self.context, self.region, each, CHASE) for each in lines)

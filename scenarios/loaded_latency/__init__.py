@@ -125,8 +125,7 @@ def _steps(context: Context, most: int) -> list[Step]:
 
 
 def _latency(rounds: list[Reading]) -> Interval:
-    """Return the median latency of rounds in nanoseconds with its interval: other programs' use of memory may drift
-    both ways from round to round."""
+    """Return the median latency of rounds (ns) and its interval, as other programs' use of memory drifts both ways."""
     latencies = np.array([each.ns for each in rounds])
     room = PARAMS.run_to_run * float(np.nanmedian(latencies))
     return quantile_of_rounds(latencies, MIDDLE, (room, room))

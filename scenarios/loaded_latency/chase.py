@@ -70,8 +70,7 @@ class Step(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One load point in one round: latency in nanoseconds, and GB/s of all lines read from memory; NaN where the load
-    did not last."""
+    """A load point in one round: latency in ns, and GB/s of all reads from memory; NaN where the load did not last."""
 
     ns: float
     gigabytes: float

@@ -51,7 +51,8 @@ class Evidence:
 
     @property
     def counts(self) -> list[int]:
-        """Numbers of entries that each kind of request found: loads, prefetches by hint, hits behind loads."""
+        """Numbers of entries that the searches found: with loads, then with prefetches by each hint, then with hits
+        behind loads, unless these were not measured or confirm the first number."""
         found = [entries(self.loads, LOADS), *(entries(each.set_out, each.burst.hint) for each in self.prefetching)]
         return [*found, entries(self.hits, HITS)] if self.hits is not None and not self.alike else found
 
@@ -92,7 +93,8 @@ def taken(count: int, others: Iterable[int], params: Params) -> bool:
 
 
 class Questions:
-    """Measures miss queues on one thread; keeps its searches for jumps, so that later epochs add votes to them."""
+    """Measures miss queues on one thread. It keeps its searches for the number of requests after which time jumps, so
+    that rounds in later epochs add their votes to those of earlier rounds."""
 
     def __init__(self, context: Context, bursts: Bursts, controls: Controls, params: Params) -> None:
         self.context, self.bursts, self.controls, self.params = context, bursts, controls, params
@@ -148,8 +150,9 @@ class Questions:
         return float(np.quantile(times, self.params.level))
 
     def waiting(self, burst: Burst) -> float:
-        """Return a hit's delay in L2 behind a burst, relative to that of a flushed line; 0 where that one has none. It
-        is 1 where a hit in L1 is delayed, too, as in-order cores do behind a load that waits for an entry."""
+        """Return how much longer than a hit in L1 a hit in L2 takes behind a burst, as a share of how much longer a
+        flushed line takes; 0 if that takes no longer. If the burst delays the hit in L1 as well, 1 is returned: the
+        core itself waits, as in-order cores do behind a load that waits for an entry."""
         times = self.bursts.line(burst, self._steps)
         loaded, evicted, flushed = (self._level(times[state]) for state in STATES[:3])
         if loaded - self._chain > self.params.half * self.unit:

@@ -136,8 +136,9 @@ def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
 
 
 def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
-    """Return L2's entries for prefetches, by a hint that fills L2 (else L1, through L2): the number behind which the
-    next one waits, if that isn't L1's own limit; or the number whose lines all arrive in time, if that is less."""
+    """Return the finding of how many prefetches L2 has in flight at most, by a hint that fills L2 (else one that fills
+    L1 through L2). It is the number behind which the next prefetch waits, or the number up to which all lines arrive in
+    time if that is less. If L1 lets no more than that through, it is a lower bound."""
     name, first = "mshr.l2.prefetch", filling(evidence, "l1")
     own = filling(evidence, "l2") or first
     if own is None:

@@ -25,7 +25,8 @@ Numbers = NDArray[np.float64]
 
 
 def steps_of(accesses: Sequence[Access], line_size: int) -> list[Step]:
-    """Return loads as steps of a model; loads by instructions of their own get distinct negative numbers."""
+    """Return loads as steps of a model. Loads by instructions of their own get distinct negative instruction numbers;
+    other loads keep the number of the instruction that they share."""
     return [
         Step(each.at // line_size, each.at, -2 - number if each.ip is None else each.ip)
         for number, each in enumerate(accesses)
@@ -135,8 +136,8 @@ def footprint(page_lines: int, params: Params) -> list[int]:
 
 
 def practices(trials: Trials, params: Params) -> Iterator[Curve]:
-    """Yield curves of one first access to a page after other pages were accessed with a footprint: by the same
-    instruction at the same line, by another instruction, and at another line."""
+    """Yield curves of one access to a new page, after other pages were accessed at the lines of a footprint: by the
+    instruction and at the line that came first in those pages, by another instruction, or at another line."""
     size, feet = trials.line_size, footprint(trials.page_lines, params)
     practice = tuple(
         Access(line * size, "load", 10 + number, page=page)
@@ -151,8 +152,7 @@ def practices(trials: Trials, params: Params) -> Iterator[Curve]:
 
 
 def runs(trials: Trials, params: Params) -> Iterator[Curve]:
-    """Yield curves of runs as programs make them, again and again in other pages: by one instruction ("one"), and by a
-    distinct instruction per access ("own")."""
+    """Yield curves of runs, again and again in other pages, by one instruction ("one") or one per access ("own")."""
     for who, ip in (("one", 1), ("own", None)):
         for stride in params.strides:
             lines = range(params.first_line, trials.page_lines - params.first_line, stride)[: params.lead_accesses]
@@ -180,8 +180,9 @@ def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int
 
 
 def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Seen:
-    """Measure one round of a curve: each line a few times after all accesses before it is accessed itself; after fewer
-    accesses only lines found in a cache then, as prefetched lines stay; and such lines again, more often."""
+    """Measure one round of a curve. Each line is timed a few times after the most accesses that don't touch it. Lines
+    that are in a cache then are timed after fewer accesses, too (prefetched lines stay), and what was found in a cache
+    is timed again, more often. Before, each access is made alone in so many `opened` other pages."""
     trial = replace(curve.trial, opened=opened) if opened else curve.trial
     lines = range(*(trial.window or (0, trials.page_lines)))
     there = {count: {*curve.touched(trials.line_size, count), *trial.held} for count in curve.counts}
@@ -208,7 +209,8 @@ Share = tuple[float, float, float, float, int]
 
 
 def shares_of(samples: Samples) -> dict[tuple[int, int], Share]:
-    """Return the share of repetitions in each level by cell (line, number of accesses), by timed loads and controls."""
+    """Return for each cell (line, number of accesses) the share of repetitions in which the line was in a cache, and in
+    which level. Times of its loads are compared with those of controls, lines whose level is known."""
     cells, which = np.unique(np.stack([samples.lines, samples.counts], axis=1), axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     sets = np.split(samples.ticks[order], np.flatnonzero(np.diff(which.ravel()[order])) + 1)

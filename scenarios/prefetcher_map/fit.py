@@ -74,8 +74,9 @@ def consistent(rules: Rules) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """The cost in lines of what a model predicts for one curve: `none` if it prefetches nothing; `came` is added for
-    every line that it prefetches, and `first` for every line that it prefetches into L1, shape (counts, lines) each."""
+    """What a model's predictions for one curve cost, in lines that it gets wrong: `none` if it prefetches nothing, plus
+    `came` of every line that it prefetches, plus `first` of every line that it prefetches into L1. Both have shape
+    (counts, lines), and are negative where prefetching the line is right."""
 
     steps: Sequence[Step]
     held: int
@@ -134,7 +135,7 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
 
 
 class Fit:
-    """The best model of the curves, found by search, and the costs in lines by which others are compared with it."""
+    """The best model of the curves, found by search; the cost of a model is the number of lines that it gets wrong."""
 
     def __init__(self, curves: Mapping[str, Seen], line_size: int, params: Params) -> None:
         self.params, self.line_size = params, line_size

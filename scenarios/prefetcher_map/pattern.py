@@ -39,7 +39,7 @@ def parse(text: str, page_lines: int, line_size: int) -> Trial:
 
 
 def ask(trials: Trials, text: str) -> Iterator[Finding]:
-    """Yield a finding with the level for every line that is in a cache in most repetitions after the pattern."""
+    """Yield the level of each line that is in a cache in most repetitions after the accesses of the pattern `text`."""
     trial, params = parse(text, trials.page_lines, trials.line_size), Params()
     cells = [(line, len(trial.accesses)) for line in range(trials.page_lines)]
     samples = trials.sample(trial, cells, params.first + params.again)

@@ -23,7 +23,8 @@ def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
 
 
 def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
-    """Return the report on a region prefetcher of L1 (presence, region size, index) from the curves of `practices`."""
+    """Return the report on a region prefetcher of L1, such as the size of its regions, and whether instructions or
+    lines index its table. `practised` has the measured curves of `practices` by name."""
     report, params = Report("l1.region"), asker.params
     seen = practised["practice"]
     *practice, last = seen.curve.trial.accesses

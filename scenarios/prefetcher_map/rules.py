@@ -48,7 +48,8 @@ class Asker:
         self.line_size, self.page_lines = trials.line_size, trials.page_lines
 
     def comes(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> Answer:
-        """Return whether a line is in a cache after these accesses; None where it is in some repetitions only."""
+        """Return whether `line` is in a cache after these accesses; None if it is in some repetitions and not in
+        others. Only the lines with numbers in `window` (first, end; None: all) of its page are flushed before."""
         return self.sure(self.share(accesses, line, window))
 
     def share(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> float:
@@ -108,7 +109,7 @@ class Asker:
 
 
 def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
-    """Probe the rules of every prefetcher that was found, and add them to its report."""
+    """Probe how every prefetcher that was found works, such as its longest stride, and add that to its report."""
     for name in asker.fit.model:
         report = reports[name]
         if not report.findings["present"].value:
@@ -280,8 +281,9 @@ ISOLATED = "further strides come ahead of a run by one instruction, and of no ru
 
 
 def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params: Params) -> Rules | None:
-    """Return the rules of a stride prefetcher that goes by instruction, or None without a sign of one, from the curve
-    `seen` of a stride of several lines and the leads of practised runs."""
+    """Return the rules of a stride prefetcher that follows each load instruction on its own, or None if nothing shows
+    one. `seen` is the curve of a stride of several lines; `leads` has, for each curve of practised runs by name, how
+    many lines ahead of the last access prefetches came, by number of accesses."""
     lines = [access.at // line_size for access in seen.curve.trial.accesses]
     following = [slice(lines[count - 1] + lines[1] - lines[0], None, 64) for count in seen.curve.counts]
     came = np.nan_to_num(seen.present) >= params.lead_share

@@ -110,11 +110,11 @@ class Stores:
         return (probe.add(BASELINE_ADDITIONS) if kind == ADDITIONS else probe.store(target)).fence().stop(number)
 
 
-def store_latency(parameter: str, times: Sequence[float], method: str, params: Params) -> Finding:
-    """Return a store's latency from its cycles at several `times` of the run; unresolved where they differ too much."""
-    found = quantile_of_rounds(times, LATENCY, (params.least_cycles, params.least_cycles))
+def store_latency(parameter: str, cycles: Sequence[float], method: str, params: Params) -> Finding:
+    """Return a store's latency from its `cycles` at several moments of the run; unresolved if they differ too much."""
+    found = quantile_of_rounds(cycles, LATENCY, (params.least_cycles, params.least_cycles))
     if found.high - found.low > 2 * max(params.vague_cycles, params.vague * abs(found.value)) or found.value < 0:
-        seen = ", ".join(f"{time:.0f}" for time in times)
-        reason = f"between {found.low:.1f} and {found.high:.1f} cycles ({seen} at {len(times)} times); {QUIETER}"
+        seen = ", ".join(f"{each:.0f}" for each in cycles)
+        reason = f"between {found.low:.1f} and {found.high:.1f} cycles ({seen} at {len(cycles)} times); {QUIETER}"
         return decide.unresolved(parameter, "cycles", reason, method)
     return decide.measured(parameter, found, "cycles", method, "store_after")
