@@ -62,8 +62,9 @@ def _probe(sets: Sets, loads: int) -> Probe:
 
 
 def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) -> Numbers:
-    """Return the cycles of each load of `sequences` (line numbers, shape (n, loads)) and of a hit in the first cache,
-    minus those of the hit: shape (n, loads + 1). The set and the lines behind numbers are random for each sequence."""
+    """Time each load of `sequences` (line numbers, shape (n, loads)) and then the last line of each again, a certain
+    hit in the first cache. Return how many cycles each takes more than the mean of these hits, shape (n, loads + 1).
+    Each sequence runs in a random set, and its numbers stand for random lines of the set."""
     machine, rng, (count, loads) = context.machine, context.fresh_rng(), sequences.shape
     for chased in (*sets.own[:, sets.loaded :], sets.beside, *sets.evictors):
         machine.link(region, chased)

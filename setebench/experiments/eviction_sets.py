@@ -134,7 +134,8 @@ class Evictions:
         return self.fraction(victim, *chased) > 0.5
 
     def congruent(self, lines: Lines, chased: Lines) -> NDArray[np.bool_]:
-        """Return a mask, shape (lines,), of `lines` that a chase through `chased` evicts; likely ones are retested."""
+        """Return a mask, shape (lines,), of those `lines` that a chase through `chased` evicts: in a first test of all
+        lines, and then in a longer test of those that the first one found."""
         if not len(lines):
             return np.zeros(0, dtype=np.bool_)
         few = max(self.params.samples, int((4 * self._blur) ** 2))

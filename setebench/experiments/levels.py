@@ -234,7 +234,8 @@ class _Table:
         return quantile_of_rounds(np.array(means) / np.median(means), MIDDLE) if means else Interval(1.0, 1.0, 1.0)
 
     def single(self, level: Level | None) -> Interval:
-        """Return the cycles of single loads at the size that a level serves most of (None: of flushed lines)."""
+        """Return the cycles of a load timed alone, not in a long chain, in the working set of which `level` serves the
+        largest share of loads (None: of a flushed line)."""
         return quantile_of_rounds([located(each.samples, 0) - self._added[1] for each in self._best(level)], LATENCY)
 
     def ticks_per_cycle(self, level: Level) -> float:

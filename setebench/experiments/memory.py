@@ -29,8 +29,8 @@ LINES, WARMERS = Base("lines"), Base("warmers")
 
 
 class Scattered(NamedTuple):
-    """Operands of a chase over `lines` in this order, each in its own page, of `warmers` (other lines of the same
-    pages, loaded before to fill the TLB), and their base addresses in each sample (`places`, shapes (samples,))."""
+    """Lines of a pointer chase: operands `lines` in chase order, each in its own page; operands `warmers`, other lines
+    of these pages, loaded before to fill the TLB; `places`: each base's address by sample, shape (samples,)."""
 
     lines: tuple[Operand, ...]
     warmers: tuple[Operand, ...]

@@ -47,8 +47,8 @@ class NearParams:
 
 
 def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
-    """Return `levels` with the latencies of small caches taken from dense chases in `region`, where these agree with
-    the size sweep and have narrower intervals."""
+    """Return `levels` with better latencies of small caches: those of dense chases (in random order over few pages of
+    `region`), where they agree with the size sweep and their intervals are narrower."""
     params, before, wanted = NearParams(), 0.0, {}
     for name in levels.caches:
         end = levels.ends_bytes.get(name, 0.0)

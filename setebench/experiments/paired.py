@@ -30,7 +30,8 @@ def run_paired(context: Context, probe: Probe, placements: Placements, *, access
 
 
 def paired(context: Context, ticks: NDArray[np.int64], accesses: int) -> Paired:
-    """Return the ticks of a paired probe, shape (samples, intervals), with what is needed to convert them to cycles."""
+    """Return the ticks of a paired probe, shape (samples, intervals), with what converts them to cycles. `accesses` is
+    the number of memory accesses in its longest question."""
     step, cycles = step_ticks(context), reference(context).cycles
     return Paired(ticks=ticks, step_ticks=step, reference_cycles=cycles, accesses=accesses)
 

@@ -42,7 +42,8 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     outgrown: float = 0.9  # fraction of the latency of flushed lines from which a size counts as served by memory
 
     def sizes(self, most: float, line_size: int) -> list[float]:
-        """Return the sizes in bytes up to `most`, ascending, no two with the same number of windows (or pages)."""
+        """Return the sizes of the working sets to measure, in bytes, ascending up to `most`. Of sizes with the same
+        number of windows (below one window: of pages), only the smallest is kept."""
         found: dict[int, float] = {}
         size = self.least
         while size <= min(most, self.largest):
@@ -82,9 +83,10 @@ class WorkingSet:
         )
 
     def time(self, context: Context, params: SizeSweepParams, settled: bool) -> Sized:
-        """Return samples of about `params.samples` windows of the working set. Windows are timed in groups, between two
-        references. If caches are to be `settled`, timed groups are spread evenly over a whole traversal; else the first
-        windows are timed. A working set of a single window is chased cyclically."""
+        """Return samples of about `params.samples` windows of the working set (a window is a group of pages that is
+        traversed as a whole). Windows are timed in groups, each between two references. If caches are to be `settled`,
+        the set is traversed once before, and the timed groups are spread evenly over it; otherwise the first windows
+        are timed. A working set of a single window is chased cyclically."""
         windows, lines = self._windows.shape
         settled = settled and not self._lone
         group = 1 if self._lone else params.group

@@ -165,9 +165,9 @@ class Bursts:
         return probe.fence()
 
     def placements(self, states: NDArray[np.str_], part: int = 0) -> dict[Base, NDArray[np.int64]]:
-        """Return by base the addresses of line, evictors, flushed line, prefetched line and chain, shape
-        (repetitions,), for each repetition's state. Pages change, so that evictions don't add up in the line's sets of
-        outer caches."""
+        """Return for each base (line, evictors, flushed line, prefetched line, chain and so on) its addresses, shape
+        (repetitions,). `states` are those to put the line in, one per repetition; an odd `part` uses other pages than
+        an even one. Pages change by repetition, so that evictions don't add up in the line's sets of outer caches."""
         pages = np.array([self.base(1, part) for _ in states])
         chain = self.base(1, part) + 5 * self.size
         self.context.machine.link(self.region, np.array([chain]))
@@ -195,8 +195,7 @@ class Bursts:
         return tuple(offsets.tolist())
 
     def base(self, pages: int, part: int = 0) -> int:
-        """Return the address of `pages` consecutive pages at a random place in the first quarter of the region, or in
-        the second quarter if `part` is odd."""
+        """Return the address of consecutive pages at random in the region's first quarter (second if `part` is odd)."""
         size = self.region.size // 4 // PAGE_BYTES
         return int(self.region.address + (part % 2 * size + self.rng.integers(0, size - pages + 1)) * PAGE_BYTES)
 

@@ -41,8 +41,8 @@ neighbouring frames in rows of 8 KiB). It is odd, so that all sets of TLBs and o
 
 @dataclass(frozen=True)
 class Layout:
-    """Line addresses of a working set, a row each time that a window is traversed: `warmers`, shape (rows, pages), are
-    loaded before the other `lines`, shape (rows, lines)."""
+    """Line addresses of a working set, one row for each traversal of a window (a group of pages). `warmers`, shape
+    (rows, pages), are loaded before the other `lines`, shape (rows, lines), to bring translations into the TLB."""
 
     lines: Lines
     warmers: Lines
@@ -64,7 +64,7 @@ def span_bytes(size_bytes: float, line_size: int) -> int:
 
 
 def whole_windows(pages: int) -> int:
-    """Return a number of pages rounded down to whole windows; numbers below one window stay."""
+    """Return `pages` rounded down to a multiple of `WINDOW_PAGES`; a number below one window is returned as it is."""
     return pages if pages < WINDOW_PAGES else pages // WINDOW_PAGES * WINDOW_PAGES
 
 

@@ -40,8 +40,7 @@ def choose_cpus(facts: Facts, first: int | None, threads: int) -> tuple[int, ...
 
 
 def widths_of(facts: Facts, wanted: Sequence[str] = ()) -> list[str]:
-    """Return the names of the access widths to measure: those `wanted`, or else the widest. Raises `UsageError` for a
-    width that the CPU lacks."""
+    """Return the access widths to measure by name, the widest by default. Raises `UsageError` if the CPU lacks one."""
     offered = [name for name, size in WIDTHS.items() if size in facts.access_sizes]
     lacking = [name for name in wanted if name not in offered]
     if lacking:
