@@ -38,8 +38,9 @@ class JumpParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Jump:
-    """Result of a search: time jumps after `last` requests (None: it doesn't, up to `most` requests); votes range from
-    `low` to `high`; `certain`: few rounds voted for a larger number; `times` is each number's least time, in units."""
+    """Result of a search: time jumps after `last` requests (None if no jump was found up to `most` requests). Places
+    with enough votes range from `low` to `high`; `certain` says that few rounds voted for a larger one. `times` has the
+    least time of each number of requests, in units of a memory latency."""
 
     last: int | None
     low: int = 0
@@ -63,7 +64,7 @@ class Search:
             self._go_up(self._first)
 
     def again(self) -> None:
-        """Measure another epoch of rounds around the place that was found, and add their votes."""
+        """Measure another epoch of rounds around the jump found before, and add their votes for its place."""
         if self._place is not None:
             self._measure_votes(self._place)
 

@@ -94,8 +94,9 @@ def cycles(paired: Paired, question: int = 0) -> Numbers:
 
 
 def located(paired: Paired, question: int = 0) -> float:
-    """Return the core cycles of a question: the interquartile mean of its ratios to the references or, if it lasts
-    fewer than `coarse_steps` clock steps, the ratio of their sums. NaN if too few samples are undisturbed."""
+    """Return the core cycles of a question: the references' known cycles times the interquartile mean of the ratio of
+    question to references over samples. If a question lasts fewer than `coarse_steps` clock steps, the ratio of the
+    sums of ticks is used instead. NaN if too few samples are undisturbed."""
     body, references = _selected(paired, question, PARAMS)
     if len(body) < PARAMS.least:
         return float("nan")

@@ -43,8 +43,9 @@ class Plateau(NamedTuple):
 
 
 def plateaus(sizes: Numbers, cycles: Numbers) -> list[Plateau]:
-    """Return the plateaus of `cycles` (cost a load, shape (rounds, sizes), NaN where a round lacks a size) over
-    ascending `sizes` (bytes, shape (sizes,)): the series of ascending plateaus with the least penalty."""
+    """Return the plateaus of `cycles` (the cost of a load, shape (rounds, sizes), NaN where a round lacks a size) over
+    ascending `sizes` (bytes, shape (sizes,)): the series of ascending plateaus with the least sum of misfits and of a
+    fixed penalty for each plateau and for each size outside."""
     known = np.flatnonzero(np.isfinite(cycles).any(axis=0))
     low = np.nanquantile(cycles[:, known], LATENCY, axis=0)
     ahead = np.minimum.accumulate(low[::-1])[::-1]

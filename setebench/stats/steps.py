@@ -49,7 +49,8 @@ class Step(NamedTuple):
 
 def plateau(numbers: Numbers, cost: Numbers, before: float) -> slice | None:
     """Return the indices of the next plateau above one of cost `before` (cycles), or None: the first range of `numbers`
-    (ascending, shape (n,)) that spans a ratio of `length`, with a flat `cost` (cycles, shape (n,)) a step higher."""
+    (ascending, shape (n,)) whose last number is at least `STEPS.length` times its first, and over which `cost` (cycles,
+    shape (n,)) is nearly constant and a step higher than `before`."""
     for begin in np.flatnonzero(cost > before + max(STEPS.least_cycles, STEPS.apart * before)):
         end = int(np.searchsorted(numbers, STEPS.length * numbers[begin]))
         if end >= len(numbers):

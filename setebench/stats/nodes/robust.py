@@ -52,14 +52,12 @@ def spread(values: Numbers) -> Spread:
 
 
 def tail(distances: Numbers, degrees: ArrayLike) -> Numbers:
-    """Return the two-sided p-values of distances from the centre (in spreads, any shape), by Student's t with so many
-    `degrees` of freedom; 1 without any."""
+    """Return two-sided p-values of distances (in spreads, any shape) by Student's t; 1 without `degrees` of freedom."""
     known = np.asarray(degrees)
     found: Numbers = np.where(known < 1, 1.0, 2 * special.stdtr(np.maximum(known, 1), -np.abs(distances)))
     return found
 
 
 def limit(probability: float, degrees: float) -> float:
-    """Return the distance from the centre (in spreads) that has this two-sided p-value, by Student's t; infinite
-    without `degrees` of freedom."""
+    """Return the distance (in spreads) that has this two-sided p-value by Student's t; infinite without `degrees`."""
     return -float(special.stdtrit(degrees, probability / 2)) if degrees >= 1 else float("inf")

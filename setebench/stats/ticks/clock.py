@@ -42,7 +42,6 @@ def clock_step(durations: NDArray[np.int64]) -> float:
 def _least_coherence(frequency: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
     """Return the least coherence at which a step of 1 / `frequency` ticks is accepted, shape as `frequency`. If a step
     is not a whole number of ticks, both readings of a duration are rounded to ticks, and each rounding multiplies the
-    coherence by sin(pi f) / (pi f), together 0.88 for 5.1 ticks. Three standard errors are subtracted; `samples`
-    determine these."""
+    coherence by sin(pi f) / (pi f), together 0.88 for 5.1 ticks; 3 standard errors (by `samples`) are subtracted."""
     left = np.sinc(frequency) ** 2
     return np.asarray(COHERENT * left - 3 * np.sqrt((1 - left**2) / samples))
