@@ -22,9 +22,9 @@ from .trials import Trials
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the level that each hint fills, what prefetches in special places do, what blocks, and latencies of stores.
-
-    Levels and stores are sampled between the other questions, so that their samples lie seconds apart."""
+    """Yield the level that each hint fills, what prefetches do in special places and when too many are in flight, which
+    accesses block a core when they miss, and latencies of stores after prefetches. Levels and stores are sampled
+    between the other questions, so that their samples lie seconds apart."""
     context.progress("clock")
     step_ticks(context)
     with burst_memory(context, BurstParams(), large=False) as region:

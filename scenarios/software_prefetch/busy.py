@@ -104,9 +104,10 @@ def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
 
 
 def full(late: Share, idle: Share, longer: float, params: Params) -> Answer:
-    """Decide between `stalls` and `drops`, by the shares of late lines still in memory after a burst (`late`) and after
-    none (`idle`), and by how many memory latencies the burst took `longer` than one of lines in L1. Missing lines show
-    drops even where the burst took longer, as prefetches that aren't dropped take time."""
+    """Decide what prefetches do when too many are in flight: they wait (`stalls`) or are lost (`drops`). Of the lines
+    near the end of a burst, `late` is the share that is still in memory afterwards, and `idle` is that share after a
+    burst of prefetches of other lines. `longer` is by how many memory latencies the burst took longer than one of lines
+    in L1. Missing lines show drops even then, as prefetches that aren't dropped take time."""
     if idle.low < params.quiet:
         return Answer(reason=f"{1 - idle.value:.0%} of the lines came without any prefetch; {QUIETER}")
     held_up = f"the burst took {longer:.1f} memory latencies longer than one of present lines"

@@ -13,8 +13,8 @@ from .trials import QUIETER, Answer, Trials
 
 
 def sample(trials: Trials) -> None:
-    """Sample which level each hint fills now, and choose the hint for the other questions. Samples are taken between
-    these, as some CPUs ignore some hints for seconds."""
+    """Sample which level each hint fills now, and choose the hint that the other questions use. Call it between these
+    questions: some CPUs ignore some hints for seconds, so samples must be spread over the run."""
     for hint in trials.context.machine.facts.prefetch_hints:
         trials.fills.setdefault(hint, []).append(trials.controls.landed(hint))
     trials.context.evidence["landed"] = trials.fills
@@ -40,8 +40,8 @@ def landed(found: Sequence[str]) -> Answer:
 
 
 def answers(fills: Mapping[str, Sequence[str]]) -> dict[str, Answer]:
-    """Return the level by hint; `none` only where no hint does anything. On a core that honours other hints, a hint
-    that did nothing may work later: a Zen core in a guest ignored t1 and t2 for seconds, then honoured them."""
+    """Return the level that each hint fills. A hint that did nothing gets `none` only if no hint does anything, else no
+    value: it may work later, as a Zen core in a guest ignored t1 and t2 for seconds, then honoured them."""
     found = {hint: landed(each) for hint, each in fills.items()}
     if all(each.value == NONE for each in found.values()):
         return found

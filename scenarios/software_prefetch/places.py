@@ -35,8 +35,8 @@ IN_LARGE_PAGES = Answer(reason="memory lies in larger pages than of 4 KiB (--pag
 
 
 def across_page(trials: Trials) -> Iterator[Finding]:
-    """Yield whether a prefetch works outside the page of the latest load. `controls` sampled each hint like that, and
-    right behind a hit in the line's own page only where it did nothing."""
+    """Yield whether a prefetch works outside the page of the latest load. Nothing is measured here: `Controls.landed`
+    tried each hint there, and tried it right after a hit in the line's own page only if it did nothing there."""
     method = f"prefetch {trials.hint} right behind a load from another page, both translations warm"
     found = IN_LARGE_PAGES if trials.context.large_pages else Answer(not trials.warmed)
     yield found.finding("software_prefetch.across_page", "bool", method, "prefetched")
@@ -71,8 +71,8 @@ def on_tlb_miss(trials: Trials) -> Iterator[Finding]:
 
 
 def on_tlb_misses(seen: Sequence[Behind], across: bool, params: Params) -> tuple[Answer, Answer]:
-    """Decide whether prefetches work on a miss in the first TLB, and on one in both, from traversals (`seen`, fewest
-    pages first). `across`: prefetches work outside the page of the latest load."""
+    """Decide whether prefetches work that miss the first TLB, and whether those that miss both do. `seen` are results
+    of traversals, fewest pages first. `across`: prefetches outside the page of the latest load do work."""
     if not across:
         dropped = Answer(False, remark="as all prefetches outside the page of the latest load")
         return dropped, dropped

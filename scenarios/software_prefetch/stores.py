@@ -31,7 +31,8 @@ TARGETS = Base("stored lines")
 
 
 class Stores:
-    """Cycles of stores to lines that another core holds, by kind, a list with one value for each time of the run."""
+    """Cycles of stores to lines that another core holds: for each kind of store (after a prefetch hint, or a control) a
+    list with one value per call of `time`."""
 
     def __init__(self, trials: Trials) -> None:
         self._trials, facts = trials, trials.context.machine.facts

@@ -92,7 +92,8 @@ class Trials:
         return mean_ticks(times, step_ticks(self.context) * self.bursts.cycles_per_tick)  # type: ignore[arg-type]
 
     def by_state(self, probe: Probe, states: Sequence[str], others: Others | None = None) -> dict[str, Times]:
-        """Run a program on new lines each time; return cycles by state of its line, shape (samples, intervals)."""
+        """Run a probe on new lines each time, with its line brought to one of the `states` before; return cycles by
+        state, shape (samples, intervals). `others` returns addresses of the probe's further bases."""
         self.bursts.refresh()
         parts = [self.bursts.by_state(probe, states, (), others) for _ in range(self.params.bursts)]
         return {state: np.concatenate([part[state] for part in parts]) for state in states}
