@@ -23,9 +23,9 @@ PRESENT = ".present"
 
 
 def confirmed(context: Context, asker: Asker, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, with the switches noted that remove each prefetcher that was found. Nothing changes where
-    the machine has no switches or may not use them. A prefetcher that only switches of another level remove becomes
-    unresolved, without rules."""
+    """Return the findings, with the switches that remove a prefetcher noted in the finding on its presence. Nothing
+    changes where the machine has no switches or may not use them. If only switches of another level remove a
+    prefetcher, its presence becomes unresolved, and the findings on its rules are left out."""
     there = [_owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True]
     try:
         removing = _removing(asker, context.machine, there)

@@ -151,10 +151,10 @@ def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Repo
 
 def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[int]]) -> Iterator[Report]:
     """Yield for each level a report whether lines are prefetched that no family explains, and how far ahead of repeated
-    runs (`leads`, by kind of run). This includes the curve of accesses that are only ordered by address: there fewer
-    lines than the model's may be prefetched, but not more. Where no family fits at all, the distances in `ahead` show
-    the level; else single lines do, as far as the clock distinguishes L1 from L2, and those of L2 otherwise.
-    """
+    runs they lie (`leads`, by kind of run). Accesses that are only ordered by address count here as well: the model may
+    prefetch more lines than they show, but not fewer. Where no family fits at all, the level is that in `ahead`, which
+    has by level the distances ahead of a run at which lines come. Else single lines count: for L1 if most loads of them
+    hit it and the clock distinguishes L1 from L2, for L2 otherwise."""
     first = number = 0
     for seen in (*fit.ordered, fit.curves["ordered by address"]):
         came = fit.unexplained(seen)

@@ -62,13 +62,14 @@ ONLY_IN = {"crosses_4k": ("page end",), "min_stride": ("a quarter of a line, one
 
 
 def first_rules(name: str) -> dict[str, Any]:
-    """Return the rules with which a family is first tried: the first value of each rule, and usual ones of streams."""
+    """Return the rules with which the family `name` is first tried: the first possible value of each rule, but for
+    streams a usual degree and distance."""
     usual = {"degree": 2, "max_distance": 16} if name.endswith("stream") else {}
     return {key: usual.get(key, values[0]) for key, values in SPACES[name].items()}
 
 
 def consistent(rules: Rules) -> bool:
-    """Whether no other rules act the same: a degree above the largest distance acts like one equal to it."""
+    """Whether rules are worth trying: a stride's degree above its largest distance acts like one equal to it."""
     return "indexed_by" not in rules or rules["degree"] <= rules["max_distance"]
 
 
@@ -106,8 +107,8 @@ def _furthest(seen: Seen, line_size: int) -> int:
 
 
 def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
-    """Return the distance in lines from the first to the second group of lines ahead of a run, where two groups first
-    show: the commonest of several curves, 0 where there is none."""
+    """Return the distance in lines between the begins of the two groups of lines prefetched ahead of a run, after the
+    fewest accesses that show just two groups: the commonest of several curves, 0 if none shows two."""
     gaps: list[int] = []
     for seen in curves:
         for line, row in zip(seen.curve.last(line_size), np.nan_to_num(seen.present) > params.came, strict=True):
@@ -120,7 +121,8 @@ def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
 
 
 def target_of(seen: Seen, line_size: int, params: Params) -> Target:
-    """Return what predictions cost for one curve, by the shares of repetitions in which its lines were in a cache."""
+    """Return what predictions for one curve cost: the larger the share of repetitions in which a line was in a cache,
+    the more it costs to predict that it isn't prefetched, and the less to predict that it is."""
     share = seen.present
     absent = np.nan_to_num(np.maximum((share - params.half) / (1 - params.half), 0) ** 2)
     brought = np.nan_to_num(np.maximum((1 - params.slack - share) / (1 - params.slack), 0) ** 2)
@@ -305,7 +307,7 @@ class Fit:
     # -- what is as good --------------------------------------------------------------------------------------------
 
     def plausible(self, name: str, key: str) -> list[Any]:
-        """Return the values of a rule with which the model explains the curves about as well as the best."""
+        """Return values of the rule `key` of prefetcher `name` that explain the curves about as well as the best."""
         most, rules, values = self.as_good, self.model[name], SPACES[name]
         ways = values.get("leads_by", ("",)) if key == "max_distance" else (rules.get("leads_by", ""),)
 
@@ -321,7 +323,8 @@ class Fit:
         return (np.nan_to_num(seen.present) > self.params.came) & ~self.brought(seen, self.model)
 
     def lead(self, seen: Seen, model: Model) -> list[int]:
-        """Return how many lines ahead of a curve's run a model's lines reach, after each of the first accesses."""
+        """Return how many lines beyond a run's latest access the furthest line lies that a model has in a cache: a list
+        over the curve's numbers of accesses, `params.lead_accesses` at most."""
         first, last = seen.curve.trial.accesses[0].at // self.line_size, seen.curve.last(self.line_size)
         rows = zip(self.brought(seen, model), last, strict=True)
         ahead = [max((np.flatnonzero(row) - line) * (1 if last[-1] > first else -1)) for row, line in rows]

@@ -89,7 +89,8 @@ class UpDown(Prefetcher):
 
 
 class Stride(Prefetcher):
-    """Prefetches `degree` more strides per access, up to a distance, once accesses with one key have equal strides."""
+    """Prefetches `degree` more strides per access, up to a distance, once `trigger` accesses with one key (their
+    instruction, page or both) were equally far apart."""
 
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         rules, by = self.rules, self.rules["indexed_by"]
@@ -126,7 +127,8 @@ class Stream(Prefetcher):
 
 
 class PageStream(Prefetcher):
-    """Prefetches ahead of misses of a page in one direction (`counts` distinct: of so many lines in any order)."""
+    """Prefetches ahead of the stream in one page. It begins after `trigger` misses in one direction or, if `counts` is
+    "distinct", after misses of so many different lines in any order."""
 
     def __init__(self, rules: Rules, page_lines: int) -> None:
         super().__init__(rules, page_lines)

@@ -17,7 +17,8 @@ METHOD = "a first access to a page after such accesses to others, and lines that
 
 
 def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
-    """Whether lines of a footprint were prefetched after its first access alone, as if footprints were remembered."""
+    """Return whether any further line of the footprint was prefetched after a page's first access alone: a prefetcher
+    then seems to remember the footprint of other pages."""
     present = np.nan_to_num(practised["practice"].present[0])
     return any(bool(present[line] > 1 - params.came) for line in footprint(len(present), params)[1:])
 

@@ -53,7 +53,8 @@ class Asker:
         return self.sure(self.share(accesses, line, window))
 
     def share(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> float:
-        """Return the share of repetitions in which a line is in a cache after these accesses."""
+        """Return the share of repetitions in which a line is in a cache after these accesses. Lines with numbers in
+        `window` (first, end; None: all of the page) are flushed before."""
         trial = Trial(tuple(accesses), window=window, opened=self.opened)
         samples = self.trials.sample(trial, [(line, len(trial.accesses))], self.params.repeated)
         return shares_of(samples)[line, len(trial.accesses)][0]
@@ -141,7 +142,8 @@ def _answer(report: Report, parameter: str, value: Value, method: str) -> None:
 
 
 def ask_kinds(asker: Asker, report: Report, accesses: Sequence[Access], lines: Sequence[int]) -> None:
-    """Report which kinds of access make all `lines` prefetched that loads do, if all samples but two outliers agree."""
+    """Repeat the accesses with each other kind in place of loads, and report the kinds that also make all `lines`
+    prefetched. They are unresolved unless all samples of a kind, but for the least and the largest, agree."""
     hints, found = asker.trials.context.machine.facts.prefetch_hints, ["load"]
     kinds: dict[str, Kind] = {"store": "store", **({"prefetch": "t0" if "t0" in hints else "t1"} if hints else {})}
     for word, kind in kinds.items():
@@ -299,7 +301,7 @@ def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params:
 
 
 def report_stride(asker: Asker, report: Report) -> None:
-    """Report the rules that `isolated` found, and probe which directions and kinds of access it follows."""
+    """Report a stride prefetcher's rules (from `isolated`), and probe which directions and kinds of access train it."""
     rules = asker.fit.model["l1.stride"]
     report.add("present", True, ISOLATED)
     report.add("trigger", rules["trigger"], ISOLATED)
