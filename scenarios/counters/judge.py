@@ -5,8 +5,7 @@ and instructions, the explanations are the roles of the same direction, so the l
 not looked up (Molka et al. 2017, future work). For cycles, a row is the difference of two workloads: a chase always has
 one load in flight, and over flushed lines each step takes longer than over lines in L2 by the difference of the
 latencies; every event that counts cycles of a waiting load must grow by it. Dependent multiplications lengthen a step
-without a waiting load (section 4.3). Each explanation is fitted with its own scale; an event that none fits is
-untrusted.
+without a waiting load (section 4.3). Each explanation has a scale of its own; an event that none fits is untrusted.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ OTHER_STALLS, FLOOR = Kind.INCLUDES_OTHER_STALLS.value, Kind.FLOOR_PER_CYCLE.val
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on the event of one `role`. Without `kinds` it could not be decided, and `reason` says why.
+    """The verdict on the event of one `role`: the `kinds` that hold for it; if there are none, `reason` says why.
 
     `scale` is the number of the role's events that one count stands for, `level` the cache level whose traffic the
     event tracks, and `includes_prefetch` says whether prefetched lines are counted (None if unknown)."""

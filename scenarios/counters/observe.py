@@ -69,7 +69,7 @@ class Evidence:
         return self._slopes(role, name, 0)
 
     def cycles(self, role: str, name: str) -> Numbers:
-        """Return elapsed core cycles per piece of work, shape (epochs,), of the same epochs as `events`."""
+        """Return core cycles per piece of the workload `name`, shape (epochs,), while the role's event was counted."""
         return self._slopes(role, name, 1)
 
     def _slopes(self, role: str, name: str, which: int) -> Numbers:

@@ -3,8 +3,7 @@
 Most lines are flushed before use: such a line comes from memory exactly once, whatever the caches are. Others stay in
 L1, or are served by a level that timing found. Irregular lines lie on pages of their own, so that no prefetcher
 predicts them, and other lines that it loads stay in the caches from the first repetition on. Streams are those of Röhl
-et al. 2015 (Fig. 1.1) with their write-allocates, chases with and without multiplications those of Molka et al. 2017
-(section 3.3).
+et al. 2015 (Fig. 1.1) with write-allocates, chases with and without multiplications those of Molka et al. 2017 (3.3).
 """
 
 from __future__ import annotations
@@ -89,12 +88,13 @@ class Workload:
 
     @property
     def roles(self) -> set[str]:
-        """Roles whose events are counted under this workload, as it says something about them."""
+        """Roles (kinds of event) that this workload says something about: only these are counted while it runs."""
         return {*self.expected, *self.timed}
 
 
 def sized(name: str, probe: Callable[[int], Probe], size: int, placements: Placements, **fields: Any) -> Workload:
-    """Return a workload whose probe makes `amount * size` pieces of work, in `HOT` repetitions; `fields`: the rest."""
+    """Return a workload of which n units are `HOT` repetitions of `probe(n * size)`, a probe that does so many pieces
+    of work. `fields` are further fields of the workload."""
     return Workload(name=name, make=lambda amount: (probe(amount * size), placements), unit=size * HOT, **fields)
 
 
@@ -138,7 +138,7 @@ class Lines:
         return probe.stop()
 
     def chased(self) -> Runs:
-        """Return a chase through the working set twice, after which each line was last used one traversal ago."""
+        """Return a warm-up, a chase twice through all lines: each was then used one traversal ago, as in any chase."""
         return ((Probe().chase(TARGET, 2 * len(self.order)), {TARGET: self.order[[self.next]]}),)
 
     def stored(self) -> Runs:
