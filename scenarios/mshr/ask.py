@@ -25,8 +25,9 @@ NO_JUMP = Jump(last=None, times={})
 
 @dataclass(frozen=True)
 class Prefetching:
-    """Bursts of one prefetch hint and the `level` it fills. `set_out` is the jump of the time until all have started
-    plus that of loading a late line, missing if its prefetch was dropped; `there` that until all lines arrived."""
+    """Results of bursts of one prefetch hint, and the `level` it fills. `set_out` is the jump, over the number of
+    prefetches, of the time until all have started plus that of a load of the last line (slow if its prefetch was
+    dropped); `there` is the jump of the time until the last line has arrived."""
 
     burst: Burst
     level: str
@@ -36,10 +37,10 @@ class Prefetching:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What one thread measured, with times in units (`unit`: cycles that a miss takes longer than a hit): `loads`, the
-    jump of bursts of loads; `hits`, that of a hit in L2 behind such bursts (None: not measured); `queue_before`,
-    whether a hit in L1 waits as well; `prefetching`, by hint; `fills`, the level that each hint fills; and `disturbed`,
-    the share of bursts beside which an SMT co-runner was seen."""
+    """What one thread measured. A jump is the number of requests after which their time jumps, with times in `unit`
+    (cycles that a miss takes longer than a hit): `loads`, that of bursts of loads; `hits`, that of a hit in L2 behind
+    such bursts (None: not measured). `queue_before` says whether a hit in L1 waits as well; `prefetching` are results
+    by hint, `fills` the level that each hint fills, `disturbed` the share of bursts beside an SMT co-runner."""
 
     unit: float
     loads: Jump
@@ -58,14 +59,15 @@ class Evidence:
 
     @property
     def alike(self) -> bool:
-        """Whether the jump of hits behind loads confirms that of loads. A hit behind loads that fill the queue only
-        waits until the first of them has left, which is soon, so some rounds find one more."""
+        """Whether hits behind loads confirm the number of entries that loads show: it is the number that hits show, or
+        one that some of their rounds show, and smaller. Some rounds show one more, as a hit behind loads that fill the
+        queue only waits until the first of them has left, which is soon."""
         if self.hits is None or self.hits.last is None or not self.loads.certain:
             return False
         return self.loads.last in range(self.hits.low + 1, self.hits.last + 2)
 
     def plain(self) -> dict[str, Any]:
-        """Return all of it as plain values, with curves in cycles, for the result file and the plot."""
+        """Return this evidence as plain values for the result file and the plot, with curves in cycles."""
         named = {"loads": self.loads, "blocked": self.hits}
         for own in self.prefetching:
             named |= {f"prefetch.{own.burst.hint}.phase": own.set_out, f"prefetch.{own.burst.hint}.total": own.there}
@@ -83,7 +85,8 @@ class Evidence:
 
 
 def entries(jump: Jump, what: str) -> int:
-    """Return the entries that a jump implies, 0 without one: its last number, and one more for hits behind loads."""
+    """Return how many entries a jump of the search `what` shows: the last number of requests before it; for hits behind
+    loads one more, as the hit takes an entry, too; 0 without a jump, and for lines of prefetches."""
     return 0 if jump.last is None or what == LINES else jump.last + (what == HITS)
 
 
