@@ -1,5 +1,4 @@
-"""The second cache: ways from minimal eviction sets, number of sets from how many random pages are congruent with a
-victim.
+"""The second cache: ways from minimal eviction sets, number of sets from the share of random pages that is congruent.
 
 Take lines at one offset in random pages. Where address bits choose the set, the share of them in the victim's set is
 one over the number of sets that the offset leaves open: sets times line bytes over page bytes. A hash of bits of the
@@ -33,7 +32,7 @@ COUNTED = "ways times sets: the share of random pages that lie in the set of a v
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """How much is searched and counted, and which numbers of sets are how probable."""
+    """How much is searched and counted, and the prior probabilities of numbers of sets."""
 
     pages: int = 8192  # pages of the pool: 2 MiB of 16 ways need 512 at one offset, and 256 of 8,192 are congruent
     tries: int = 6  # victims tried in a round until one has a minimal eviction set

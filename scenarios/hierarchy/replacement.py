@@ -2,8 +2,7 @@
 
 In each round random sequences of loads use a few more lines of one set than it has ways. Every load is timed, and the
 loads that miss are compared with those that miss under each known policy. The second cache doesn't see loads that hit
-the first: so behind each load evictors are traversed, lines that share its set of the first cache but not of the
-second.
+the first: so behind each load evictors are traversed, lines that share its set of the first cache only.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecondReplaced(Replaced, frozen=True, kw_only=True):
-    """One round on the second cache; `around` is the miss rate of a cyclic traversal of more lines than ways."""
+    """`Replaced` of the second cache; `around` is the miss rate of a cyclic traversal of more lines than ways."""
 
     around: float
 
@@ -101,7 +100,8 @@ def measure_first(context: Context, first: FirstShape) -> Replaced:
 
 
 def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> SecondReplaced | None:
-    """Measure one round on an eviction set of the second cache; None where too few lines of it or evictors exist."""
+    """Measure one round on an eviction set of the second cache; None where it has too few lines, or there are too few
+    that evict from the first cache alone."""
     context, region, ways, own = evictions.context, evictions.pool.region, found.ways, found.ways + PARAMS.extra
     # lines at one offset lie in so many sets of the first cache: several where a way is larger than a page
     colours = max(1, first.bytes // first.ways // TLB_PAGE_BYTES)

@@ -157,15 +157,15 @@ class TlbPages:
         return translation_cycles(self.context, self.region, *several, params)
 
     def curve(self, low: float, high: float, count: int, draws: int) -> TlbRound:
-        """Measure the translation's cycles at `count` numbers of pages from `low` to `high`, each a mean of `draws`."""
+        """Measure a translation's cycles at `count` numbers of pages, `low` to `high`, each a mean of `draws` times."""
         pages = np.unique(np.geomspace(low, min(high, self.most), count).round())
         cycles = np.array([np.mean([self.miss(int(each)) for _ in range(draws)]) for each in pages])
         finite = np.isfinite(cycles)
         return TlbRound(pages=pages[finite], cycles=cycles[finite])
 
     def round(self) -> TlbRound:
-        """Measure one round: the curve up to all pages (a median filter of three), more densely about its steps, and
-        the exact number of the first TLB's entries."""
+        """Measure one round: the curve up to all pages, smoothed by the median of three neighbours, more densely about
+        its steps, and the exact number of the first TLB's entries."""
         count = int(np.log(self.most / PARAMS.least) / np.log(PARAMS.ratio)) + 1
         found = self.curve(PARAMS.least, self.most, count, 1)
         found = msgspec.structs.replace(found, cycles=ndimage.median_filter(found.cycles, 3, mode="nearest"))
