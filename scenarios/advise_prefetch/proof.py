@@ -68,8 +68,8 @@ class Bench:
 
 
 def tried(bench: Bench, advisor: Advisor) -> tuple[Policy, ...]:
-    """Return all policies that were timed in the search: at the formulas' distances and far from them, then around the
-    fastest, step by step. Policies are compared within rounds, so a clock that drifts between trials doesn't matter."""
+    """Search for the fastest prefetch policies, and return all that were timed: first those at the advisor's distances
+    and far from them, then neighbours of the fastest. As times are compared within rounds, the clock may drift."""
     params = bench.params
     wanted = [*advisor.starts(), *advisor.singles(params.spread)]
     times: dict[Policy, float] = {Policy(): 1.0}

@@ -1,8 +1,7 @@
 """Curves of counted events: the figures of Helm and Taura 2019 (3, 4, 6, 8 to 11) and of Molka et al. 2017 (3 to 9),
 with counts of this machine; and the load-miss latency above which memory bandwidth is saturated.
 
-Counts are shown as they are, right or wrong, without correction. The scenario `counters` finds out which can be
-trusted.
+Counts are shown as they are, right or wrong, uncorrected. The scenario `counters` finds out which can be trusted.
 """
 
 from __future__ import annotations

@@ -137,7 +137,8 @@ def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, st
 
 
 def unaided(context: Context, params: Params) -> Iterator[Point]:
-    """Yield points of `reader` with all prefetchers off. Raises `UnsupportedError` where they can't be switched off."""
+    """Yield the points of `reader` (bandwidth and latencies by number of threads and delay) with all prefetchers off.
+    Raises `UnsupportedError` where they can't be switched off."""
     machine = context.machine
     switches = machine.prefetcher_switches() if isinstance(machine, SwitchesPrefetchers) else ()
     if not isinstance(machine, SwitchesPrefetchers) or not switches:
