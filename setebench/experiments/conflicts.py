@@ -32,9 +32,9 @@ FILL, BESIDE = Base("fill"), Base("beside")
 
 class Sets(NamedTuple):
     """Addresses of lines for sequences on some sets of a cache. `own`, shape (sets, lines), has congruent lines, each
-    in a page of its own: sequences load the first `loaded` of a row, the others fill the set before. `beside`, shape
-    (lines,), evicts the fillers from nearer caches; `evictors`, shape (groups, lines), evict each loaded line from
-    nearer caches, one group after each load in turn. Both are empty for the first cache."""
+    in a page of its own: a sequence loads the first `loaded` of a row; the others, the fillers, fill the set
+    beforehand. `beside`, shape (lines,), evicts the fillers from nearer caches; `evictors`, shape (groups, lines),
+    evict each loaded line from these, one group after each load in turn. Both are empty for the first cache."""
 
     own: Lines
     loaded: int

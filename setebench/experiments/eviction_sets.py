@@ -62,7 +62,7 @@ PARAMS = EvictionParams()
 @dataclass(frozen=True)
 class CacheSet:
     """A minimal eviction set. `own` has addresses of congruent lines: first the victim, then the `ways` lines that
-    evict it in so many `turns` (traversals), none of which can be left out, then further ones. `others` are addresses
+    evict it in so many `turns` (traversals), all of which lines are needed, then further ones. `others` are addresses
     of lines that share the victim's set in nearer caches, but not in this cache."""
 
     ways: int
@@ -119,8 +119,8 @@ class Evictions:
         return np.asarray((ticks[:, 1] - ticks[:, 2] - self._near) / self._gap)
 
     def fraction(self, victim: int, *chased: Lines, limit: float = 0.5, sigmas: float = PARAMS.sigmas) -> float:
-        """The share of repetitions in which a chase through these lines evicts the victim, of as many repetitions as
-        show whether the share is above `limit`, by so many of its errors."""
+        """Return the share of repetitions in which a chase through the lines `chased` evicts the victim. Repetitions go
+        on until it is `sigmas` of its standard errors above or below `limit`, up to a largest number."""
         around, found = np.concatenate([self.pool.rng.permutation(chased[0]), *chased[1:]]), np.zeros(0)
         while len(around) and len(found) < self._most:
             found = np.append(found, self.missed(np.full(max(self.params.samples, len(found)), victim), around))

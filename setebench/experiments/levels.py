@@ -239,7 +239,7 @@ class _Table:
         return quantile_of_rounds([located(each.samples, 0) - self._added[1] for each in self._best(level)], LATENCY)
 
     def ticks_per_cycle(self, level: Level) -> float:
-        """Return ticks of the counter per core cycle, from samples of the size that a level serves most of."""
+        """Return ticks per core cycle, from samples of the size at which `level` serves its largest share of loads."""
         last = len(SHORT)
         paces = [ticks(each.samples, last) / located(each.samples, last) for each in self._best(level)]
         return quantile_of_rounds(paces, MIDDLE).value

@@ -1,5 +1,4 @@
-"""Measure the latency of small caches (L1, L2) exactly, by dense pointer chases: cyclic, in random order, over few
-pages.
+"""Measure the latency of small caches (L1, L2) exactly, by dense pointer chases: cyclic, random, over few pages.
 
 The size sweep (`size_sweep`) avoids prefetching and TLB misses, but uses each line only once in 100 microseconds or
 more. An SMT co-runner evicts most lines in between, so a level of 14 cycles appears to take 14 to 40. A dense chase

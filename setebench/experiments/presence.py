@@ -33,7 +33,7 @@ MEMORY = "memory"
 
 @dataclass(frozen=True, kw_only=True)
 class PresenceParams:
-    """Tunables of trials."""
+    """Waits, numbers of lines, pages and repetitions, and instruction addresses of trials and controls."""
 
     settle: int = 2500  # cycles of waiting until flushes and prefetches from memory are done; more only costs time
     step: int = 600  # cycles of waiting after each access, for prefetches to arrive; more lets some prefetchers stop
@@ -105,7 +105,8 @@ class Samples:
 
 
 class Trials:
-    """Runs trials in fresh pages of a region of small pages, and keeps the times of the latest controls."""
+    """Runs trials, each in fresh pages of a region of small pages, among controls: loads of lines of which the level is
+    known. It keeps the ticks of the latest controls, which show by comparison the levels of other lines."""
 
     def __init__(self, context: Context, region: Region, turn: int = 0) -> None:
         self.context, self.region, self.line_size = context, region, region.line_size

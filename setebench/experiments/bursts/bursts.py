@@ -128,9 +128,10 @@ class Bursts:
     def line(
         self, burst: Burst, steps: int = 0, hint: str = "", states: tuple[str, ...] = STATES[:3]
     ) -> dict[str, Times]:
-        """Return cycles of a burst and a load of the line after it, shape (repetitions,), by state of the line. With
-        `steps`, a chain of so many dependent hits and multiplications follows the load, long enough to outlast the
-        misses of the burst. With a `hint`, a prefetch of the line or of another one comes long before."""
+        """Return cycles of a burst and a load of the line after it, shape (repetitions,), by state of the line before
+        the burst (see `STATES`). With `steps`, a chain of so many dependent hits and multiplications follows the load,
+        long enough to outlast the misses of the burst. With a `hint`, a prefetch comes long before the burst: of the
+        line itself in state "prefetched", of another line in other states."""
         targets, line = self.targets(burst.count), LINE + self.near
         probe = self.pushed_out(Probe().load(line)).load(CHAIN + 0).flush(GONE + 0)
         if hint:
@@ -158,7 +159,8 @@ class Bursts:
         return {state: times[drawn[self.params.warmup :] == state] for state in states}
 
     def pushed_out(self, probe: Probe) -> Probe:
-        """Append to `probe` a load of the other line of the line's aligned pair, and traversals of all evictors."""
+        """Append to `probe` traversals of all evictors, which evict the line in state "evicted", else other lines. The
+        other line of its aligned pair is loaded before, so that no pair prefetcher fetches it."""
         probe = probe.load(LINE + (self.near ^ self.size)).fence()
         for number in self.params.turns * list(range(self.evictors)):
             probe = probe.load(EVICTORS + (number * PAGE_BYTES + self.near))

@@ -54,7 +54,7 @@ class Layout:
 
 
 def trials_per_page(line_size: int) -> int:
-    """Return how often a traversal comes to each page, for lines of `line_size` bytes."""
+    """Return the number of trials (visits of a traversal) that each page gets, if lines have `line_size` bytes."""
     return BOX_LINES * (TLB_PAGE_BYTES // (BOX_LINES * line_size) // LINES_AT_ONCE)
 
 

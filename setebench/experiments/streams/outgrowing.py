@@ -32,7 +32,8 @@ class Outgrowing(NamedTuple):
 
 
 def outgrowing(levels: Levels, affordable: int) -> Outgrowing:
-    """Return the sizes that outgrow the last of the `levels`; filling `affordable` bytes takes the available time."""
+    """Return the sizes that outgrow the last of the `levels`. The wanted one is at most `affordable`, the bytes that
+    can be filled in the available time, unless the least size is larger."""
     last, step, usual = levels.ends_bytes.get(levels.caches[-1]), PARAMS.step, PARAMS.usual
     if last is None:
         last, step, usual = float(SizeSweepParams().largest), PARAMS.unknown_step, PARAMS.unknown

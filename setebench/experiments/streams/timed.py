@@ -79,8 +79,8 @@ class Stream:
 
     @classmethod
     def over(cls, case: Case, level: str, total: int, least: int, *, shared: bool = True) -> Stream:
-        """Return a stream over data sets of about `total` bytes a thread. If that is a single block, a sample streams
-        over it as often as makes up `least` bytes."""
+        """Return a stream over data sets of about `total` bytes a thread, in whole blocks. If that is a single block, a
+        sample streams over it until at least `least` bytes are accessed. `shared`: cores share the `level`."""
         kernel, wanted = case.kernel, max(1, -(-total // PARAMS.block_bytes))
         rows = max(1, round(total / wanted / kernel.arrays / BLOCK_BYTES))
         array = BLOCK_BYTES * (1 << round(math.log2(rows)) if kernel.random else rows)
@@ -115,9 +115,9 @@ class Stream:
         return max(self.rounds, key=lambda rolled: np.nanmax([0.0, *(each.gigabytes for each in self.rounds[rolled])]))
 
     def probe(self, cpu: int, line_size: int, rolled: bool, reference: Probe) -> Probe:
-        """Return the paired probe of one sample on `cpu`. The kernel also runs once, over another block, before the
-        first reference, as wide vectors change the clock rate. After kernels that store, a fence waits for the stores.
-        Blocks in memory are flushed before, as the last cache may be larger than the data set."""
+        """Return the paired probe of one sample on `cpu`, by a `rolled` or unrolled loop. The kernel first runs over
+        another block, too, as wide vectors change the clock rate. After kernels that store, a fence waits for the
+        stores. Blocks in memory are flushed before, as the last cache may be larger than the data set."""
         kernel, width, (last, base) = self.case.kernel, WIDTHS[self.case.width], bases_of(cpu)
         one = Probe().stream(base, kernel.name, self.array_bytes, width, rolled=rolled)
         body = one if self.passes == 1 else Probe().repeat(self.passes, one)
