@@ -24,9 +24,9 @@ DRAWS = 8
 
 
 class Policy(NamedTuple):
-    """A replacement policy: its `name` in findings, the `kind` of state it keeps and, for kind "ages" only, `rules`:
-    age after a hit on age 3; the same on age 2; age n of a new line; m, if only one new line in m has age n and others
-    age 3; number of the rule R for victims; number of the rule U for updates; 1 for UMO, else 0."""
+    """A replacement policy: its `name` in findings, the `kind` of state it keeps and, for kind "ages" only, `rules` as
+    named above: H, the ages after a hit on age 3 and on age 2; M, age n of a new line, and m, if only one new line in m
+    has age n and others age 3; the numbers of the rules R and U; 1 for UMO, else 0."""
 
     name: str
     kind: str

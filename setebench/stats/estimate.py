@@ -64,7 +64,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return self.value + self.half_width
 
     def doubted(self, relative: float) -> Estimate:
-        """Return the estimate with a systematic error, `relative` to the value, added to its standard error."""
+        """Return the estimate with a systematic error, `relative` to the value, added to its error in quadrature."""
         return msgspec.structs.replace(self, error=math.hypot(self.error, relative * self.value))
 
     def within(self, low: float, high: float) -> bool:

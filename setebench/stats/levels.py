@@ -139,7 +139,7 @@ class _Readings:
         self.stray = params.stray / (max(group.cycles.max() for group in each) - min(g.cycles.min() for g in each))
 
     def alike(self, cycles: Numbers) -> Numbers:
-        """Return the standard deviation of the latencies of components with mean `cycles`, in cycles."""
+        """Return the standard deviation of single latencies within a component of mean `cycles`, in cycles."""
         return np.asarray(np.where(cycles > self.private_cycles, self.far, self.params.alike) * cycles)
 
     def _binned(self, sources: Sequence[Chains], length: int) -> _Group:
@@ -252,8 +252,8 @@ def _trial_latencies(readings: _Readings, cycles: Numbers) -> list[float]:
 
 def levels(found: Mixture, params: LevelsParams) -> list[Level]:
     """Return the cache levels of a fitted mixture, nearest first. Memory's latency is that of the component with the
-    largest weight times latency for flushed lines, as prefetching makes some of these faster and refreshes a few
-    slower. Components from 1 / `as_memory` of it on are memory, not a cache."""
+    largest product of weight and latency for flushed lines: prefetching makes some of these lines faster, and refreshes
+    of DRAM make a few slower. Components slower than memory's latency over `as_memory` are memory, not a cache."""
     raw, flushed = found.weights[:-1], found.weights[-1]
     weights = _monotone(raw)
     memory = params.as_memory * found.cycles > found.cycles[(flushed * found.cycles).argmax()]

@@ -1,8 +1,7 @@
 """Find the plateaus of a curve of cost (cycles a load) over working-set size; each is the latency of a cache level.
 
 On a plateau neighbouring sizes cost about the same in independent rounds. Between two plateaus lies a rise whose shape
-depends on replacement and on page placement, so it is not used. Dynamic programming finds the plateaus that explain the
-most sizes.
+depends on replacement and on page placement, so it isn't used. Dynamic programming finds those that explain most sizes.
 """
 
 from __future__ import annotations

@@ -69,9 +69,9 @@ def rate_of_rounds(rounds: NDArray[np.float64]) -> Interval:
 
 
 def low_of_samples(values: ArrayLike, bias: float) -> Interval:
-    """Return the 16th percentile of latency samples `values` (any shape, pooled), with an interval from the spread of
-    undisturbed samples: that of the densest part of the lower half. Other samples were disturbed and are not used for
-    the spread. The interval holds the densest part and is widened by `bias` at both ends. NaN samples are ignored."""
+    """Return the 16th percentile of latency samples `values` (any shape, pooled), with an interval. The densest part of
+    the lower half counts as undisturbed, and only its spread sets the standard error. The interval holds that part and
+    the value, and goes beyond by Student's t times that error and by `bias`. NaN samples are ignored."""
     finite = np.sort(np.asarray(values, dtype=np.float64), axis=None)
     finite = finite[np.isfinite(finite)]
     if len(finite) < LEAST_SAMPLES:

@@ -29,8 +29,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answers(node: NDArray[np.integer], code: NDArray[np.integer], nodes: int) -> Answers:
-    """Return each node's commonest answer and its probability by chance. `node` (numbers below `nodes`) and `code` (the
-    answer, from 0) describe the runs in any order, shape (runs,)."""
+    """Return each node's commonest answer, and the probability that so many of its runs give it by chance: 1 if most
+    nodes give the same, or if less than half of its runs do. `node` (numbers below `nodes`) and `code` (the answer,
+    from 0) describe the runs in any order, shape (runs,)."""
     kinds = int(code.max()) + 1
     pairs, counts = np.unique(node.astype(np.int64) * kinds + code, return_counts=True)
     owners, codes = pairs // kinds, pairs % kinds

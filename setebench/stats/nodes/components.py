@@ -30,10 +30,10 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Components(msgspec.Struct, frozen=True, kw_only=True):
-    """Variance of a run about its node's mean (`within`) and of nodes about their centre (`between`; without `repeated`
-    runs on any node it includes unreported variance from run to run). `means` has centre and spread of the nodes'
-    means; per node, shape (nodes,), `variance` is that of its distance from the centre, and `degrees` the degrees of
-    freedom of Student's t for that distance."""
+    """Components of variance: `within` is that of a run about its node's mean, `between` that of nodes about their
+    centre. If no node has `repeated` runs, `within` is what runs report, and `between` includes the rest of the
+    variance of runs. `means` has centre and spread of the nodes' means. Per node, shape (nodes,), `variance` is that of
+    its distance from the centre, and `degrees` are those of freedom of Student's t for that distance."""
 
     within: float
     between: float
@@ -44,8 +44,9 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int) -> tuple[NDArray[np.int64], Runs]:
-    """Return the numbers of all nodes that have runs, ascending, and the summary of their runs. `node` (numbers below
-    `nodes`), `value` and its standard `error` (0 if none is reported) describe the runs in any order, shape (runs,)."""
+    """Return the numbers of all nodes that have runs, ascending, and a summary of each of these nodes' runs. The
+    arguments describe the runs in any order, shape (runs,): the node's number (below `nodes`), the measured `value`,
+    and its standard `error` (0 if none is reported)."""
     every = np.bincount(node, minlength=nodes)
     present = np.flatnonzero(every)
     runs = every[present]
@@ -59,10 +60,10 @@ def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int
 
 
 def components(runs: Runs) -> Components:
-    """Return the variance components of at least one node's runs. A node whose runs scatter more than other nodes', or
-    report larger errors, gets its own larger variance, so that one disturbed run among several doesn't make it an
-    outlier. For a node with one run a disturbance looks like an odd node; if that run reports less than half of
-    the nodes' variance, it gets a single degree of freedom: only an extreme distance is significant."""
+    """Return the variance components of the runs of one node or more. A node whose runs scatter more than other nodes',
+    or report larger errors, gets its own larger variance, so that one disturbed run among several doesn't make it an
+    outlier. For a node with one run, a disturbance can't be told from an odd node: if the variance that the run reports
+    is below half of the node's, it gets one degree of freedom, so that only an extreme distance is significant."""
     several = ~np.isnan(runs.own)
     repeated = bool(several.any())
     pooled = _pooled(runs.own[several], runs.degrees[several])
