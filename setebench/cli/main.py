@@ -82,6 +82,8 @@ class _Commands(click.Group):
             if error.name not in EXTRAS:
                 raise
             raise _failure(not_installed(error.name)) from error
+        except MemoryError as error:
+            raise _failure(SetebenchError(f"there is too little memory (or see ulimit -v). {error}")) from error
         except (KeyboardInterrupt, RuntimeError) as error:
             try:
                 threading.Thread(target=int).start()

@@ -56,6 +56,11 @@ def test_linear_algebra_without_threads_is_said() -> None:
     assert done.stderr.splitlines()[-1].startswith("Error: no thread can be begun")
 
 
+def test_memory_that_a_simulated_machine_lacks_is_said() -> None:
+    front = ["env", "OPENBLAS_NUM_THREADS=1", "sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh"]
+    assert "too little memory" in error_of(setebench(front, "latency", "--fast", "-q", "--machine", "sim:plain"))
+
+
 @pytest.mark.parametrize("command", ["latency", "characterize"])
 def test_registers_are_opt_in_and_the_old_option_stays(command: str) -> None:
     told = setebench([], command, "--help").stdout
