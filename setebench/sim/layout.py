@@ -190,11 +190,12 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     S_SEEN_IP,
     S_SEEN_MISSES,
     S_SEEN_SOURCE,
+    S_SEEN_FILL,
     S_WANTED,  # where the next line lies that a prefetcher requests
     S_DEGREE,  # lines that a stream brings at once now
     S_DISTANCE,  # and how far ahead it goes
     S_WORDS,
-) = range(20)
+) = range(21)
 
 # state of a hardware thread
 (

@@ -52,7 +52,7 @@ def _chase(c: Ints, s: Ints, th: int, program: Ints, row: int) -> bool:
         address = s[th + lay.T_CHASE_ADDRESS]
         following = s[c[lay.C_LINKS] + ((address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS])]
         bring_near(s, c[lay.C_LINKS] + ((following - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]))
-        mapped = page_state(c, s, following) != UNMAPPED
+        bring_near(s, c[lay.C_PAGE_TABLE] + ((following - lay.BASE_ADDRESS) >> lay.PAGE_BITS))
         enter(c, s, th)
         done = load_value(c, s, th, address, program[row + SIZE], s[th + lay.T_CHASE_READY])
         if program[row + SIZE] > 8:
@@ -68,7 +68,7 @@ def _chase(c: Ints, s: Ints, th: int, program: Ints, row: int) -> bool:
         s[th + lay.T_CHASE_LEFT] -= 1
         if s[th + lay.T_CHASE_LEFT] == 0:
             return True
-        if not mapped:
+        if page_state(c, s, following) == UNMAPPED:
             fault(s, th, following)
             return True
         left -= 1

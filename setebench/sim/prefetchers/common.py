@@ -42,8 +42,8 @@ def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
 
 @compiled
 def hand_out(c: Ints, s: Ints, line: int) -> None:
-    """Request a line."""
-    s[s[lay.S_WANTED]] = line
+    """Request a line, filled as the prefetcher does."""
+    s[s[lay.S_WANTED]] = line * 8 + s[lay.S_SEEN_FILL]
     s[lay.S_WANTED] += 1
 
 

@@ -27,10 +27,11 @@ def physical_line(c: Ints, s: Ints, line: int) -> int:
 @compiled
 def _far_set(c: Ints, v: int, line: int) -> int:
     """The set of a physical line where that is more than bits of its number: the remainder, of a hash or of itself."""
+    sets = c[v + lay.L_SETS]
     if c[v + lay.L_INDEX] == lay.BY_HASH:
         bits = c[v + lay.L_SET_BITS]
         line ^= (line >> bits) ^ (line >> (2 * bits))
-    return line % c[v + lay.L_SETS]
+    return line % sets if sets & (sets - 1) else line & (sets - 1)
 
 
 @inlined

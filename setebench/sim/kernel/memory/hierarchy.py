@@ -60,10 +60,8 @@ def _ask(c: Ints, s: Ints, th: int, level: int, address: int, misses: bool, sour
         if source == lay.BY_PREFETCH:
             silence(c, s, p, q)
         if (c[p + lay.P_TRAINED] >> source) & 1:
-            before = s[lay.S_WANTED]
+            s[lay.S_SEEN_FILL] = c[p + lay.P_FILLS] * 2 + c[p + lay.P_WHEN_FULL]
             train(c, s, p, q)
-            for k in range(before, s[lay.S_WANTED]):
-                s[k] = s[k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_WHEN_FULL]
     return s[lay.S_WANTED]
 
 
