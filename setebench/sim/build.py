@@ -97,6 +97,7 @@ def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_PAGES] = max(_huge_base(pages) + max(-(-pages // PARTS), 1) * PARTS, virtual_pages(machine))
     c[at.C_PAGE_TABLE] = space.take(int(c[at.C_PAGES]))
     c[at.C_FRAME_TABLE] = space.take(int(c[at.C_PAGES]))
+    c[at.C_SHARERS] = space.take(int(c[at.C_PAGES]))
     fill(c, "C_MEMORY_", machine.memory)
     c[at.C_MEMORY_PORT] = space.port(units(machine.memory.interval_cycles))
 

@@ -97,6 +97,7 @@ MAX_OUT = 1024  # lines that one training may request: 16 prefetchers, 64 lines 
     C_OUT,
     C_PAGE_TABLE,
     C_FRAME_TABLE,
+    C_SHARERS,  # of every page the cores that may have lines in their caches
     C_LINKS,  # an address for every line
     # offsets into c
     C_DISTANCE,
@@ -109,7 +110,7 @@ MAX_OUT = 1024  # lines that one training may request: 16 prefetchers, 64 lines 
     C_REPLAY_BEGIN,  # where in the recording the machine begins
     C_REPLAY_PERIOD,  # of the whole
     C_LAST,
-) = range(30)
+) = range(31)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -177,7 +178,6 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     S_STAMP,
     S_USES,  # uses of lines in caches so far, less those forgotten before they outgrow a line's word
     S_QUANTUM,  # operations, or steps of a chase, that a thread makes at once, -1 for all
-    S_ACTIVE,  # bit mask of the cores that ever ran
     S_ENTRY,  # result of an access: when it got its miss entry (or started, on a hit)
     S_SERVED,  # result: who served it: level 1 to 3, memory (4), another core (5)
     S_FOUND_META,  # result of a lookup below: DIRTY and OWNED of the line found
@@ -195,7 +195,7 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     S_DEGREE,  # lines that a stream brings at once now
     S_DISTANCE,  # and how far ahead it goes
     S_WORDS,
-) = range(21)
+) = range(20)
 
 # state of a hardware thread
 (

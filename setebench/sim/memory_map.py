@@ -72,7 +72,7 @@ class MemoryMap:
         words = s[c[at.C_PAGE_TABLE] + first : c[at.C_PAGE_TABLE] + end]
         frames = words >> at.FRAME_BITS
         s[c[at.C_FRAME_TABLE] + frames] = 0
-        words[:] = 0
+        words[:] = s[c[at.C_SHARERS] + first : c[at.C_SHARERS] + end] = 0
         pieces, parts = self._frames(region.page_size)
         pieces.give_back(frames[::parts])
         if region.address in self._linked:

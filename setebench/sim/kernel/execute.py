@@ -94,7 +94,6 @@ def _arm(c: Ints, s: Ints, threads: Ints, number: int) -> None:
     """Note which threads run, and set the disturbances of those that never did."""
     for i in range(number):
         th = threads[i]
-        s[lay.S_ACTIVE] |= 1 << s[th + lay.T_CORE]
         s[th + lay.T_RUNNING] = 1
         if s[th + lay.T_DISTURBED] == 0:
             s[th + lay.T_CLOCK] = s[lay.S_NOW]

@@ -5,7 +5,17 @@ from __future__ import annotations
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.memory.caches import drop_private, find, first_way, locate, put, ready_at, remove, write_back
+from setebench.sim.kernel.memory.caches import (
+    drop_private,
+    find,
+    first_way,
+    locate,
+    put,
+    ready_at,
+    remove,
+    sharers,
+    write_back,
+)
 from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import note
 
@@ -34,14 +44,14 @@ def _held(c: Ints, s: Ints, core: int, line: int, taken: int) -> int:
 
 
 @compiled
-def _others(s: Ints, core: int) -> int:
-    return s[lay.S_ACTIVE] & ~(1 << core)
+def _others(c: Ints, s: Ints, core: int, line: int) -> int:
+    return sharers(c, s, line) & ~(1 << core)
 
 
 @compiled
 def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
     """Take a line away from every other core; returns what that costs (0 where no other core held it)."""
-    found, others = -1, _others(s, core)
+    found, others = -1, _others(c, s, core, line)
     for other in range(c[lay.C_CORES]):
         if (others >> other) & 1:
             found = max(found, drop_private(c, s, other, line))
@@ -52,7 +62,7 @@ def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
 def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writes: bool) -> tuple[int, int]:
     """(when another core's copy arrives or -1, how many other cores hold the line). Sharing takes ownership away."""
     cores = c[lay.C_CORES]
-    others = _others(s, core)
+    others = _others(c, s, core, line)
     holders = 0
     latency = -1
     for other in range(cores):
@@ -121,7 +131,7 @@ def fetch_below_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, wri
     """
     core, done, holders = s[th + lay.T_CORE], -1, 0
     s[lay.S_FOUND_META] = 0
-    if _others(s, core):
+    if _others(c, s, core, line):
         done, holders = _read_other(c, s, core, line, cause, t, writes)
         if done >= 0:
             s[lay.S_SERVED] = OTHER_CORE

@@ -24,6 +24,12 @@ def physical_line(c: Ints, s: Ints, line: int) -> int:
     return (frame << bits) | (line & ((1 << bits) - 1))
 
 
+@inlined
+def sharers(c: Ints, s: Ints, line: int) -> int:
+    """The cores that may have a line in caches of their own, as bits: those that ever got one of its page's."""
+    return s[c[lay.C_SHARERS] + (line >> c[lay.C_PAGE_LINES_BITS])]
+
+
 @compiled
 def _far_set(c: Ints, v: int, line: int) -> int:
     """The set of a physical line where that is more than bits of its number: the remainder, of a hash or of itself."""
@@ -98,9 +104,9 @@ def drop_private(c: Ints, s: Ints, core: int, line: int) -> int:
 @compiled
 def purge(c: Ints, s: Ints, line: int) -> int:
     """Take a line out of every cache; returns -1 if it was nowhere, 1 if it was dirty, else 0."""
-    found = -1
+    found, several = -1, sharers(c, s, line)
     for core in range(c[lay.C_CORES]):
-        if (s[lay.S_ACTIVE] >> core) & 1:
+        if (several >> core) & 1:
             found = max(found, drop_private(c, s, core, line))
     for level in range(2, c[lay.C_LEVELS]):
         found = max(found, drop(c, s, level, 0, line))
@@ -146,9 +152,9 @@ def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready
 @compiled
 def _drop_above(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     """Take a line that an inclusive level loses out of the levels above; returns DIRTY where it was modified there."""
-    dirty = 0
+    dirty, several = 0, sharers(c, s, line)
     for other in range(core if level == 1 else 0, core + 1 if level == 1 else c[lay.C_CORES]):
-        if (s[lay.S_ACTIVE] >> other) & 1:
+        if (several >> other) & 1:
             own = max(drop(c, s, 0, other, line), 0)
             count(c, s, other, lay.E_L1D_WRITEBACK, own)
             if level == 2:
@@ -180,6 +186,8 @@ def _wants(c: Ints, s: Ints, level: int, core: int, line: int, meta: int, ready:
 @compiled
 def put(c: Ints, s: Ints, level: int, core: int, line: int, meta: int, ready: int) -> None:
     """Put a line into a level; victims go down, level by level, as far as they must."""
+    if level < 2:
+        s[c[lay.C_SHARERS] + (line >> c[lay.C_PAGE_LINES_BITS])] |= 1 << core
     while True:
         victim = _place(c, s, level, first_way(c, s, level, core, line), line, meta, ready)
         if victim == lay.EMPTY:

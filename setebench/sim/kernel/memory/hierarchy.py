@@ -175,7 +175,7 @@ def fetch_l2(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: 
 @compiled
 def _own_l2(c: Ints, s: Ints, core: int, line: int) -> int:
     """Make a line of level 2 this core's own; returns what taking it from other cores costs."""
-    cost = invalidate_others(c, s, core, line) if s[lay.S_ACTIVE] & ~(1 << core) else 0
+    cost = invalidate_others(c, s, core, line)
     at = locate(c, s, 1, core, line)
     if at >= 0:
         s[at] |= lay.OWNED
