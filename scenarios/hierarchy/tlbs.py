@@ -43,7 +43,7 @@ class TlbParams:
     least: int = 12  # smallest number of pages; any TLB has more entries
     ratio: float = 1.06  # between successive numbers of pages: more of them cost time and locate steps no better
     dense: int = 16  # numbers of pages that are measured about each step, from a little before to a little behind it
-    draws: int = 4  # measurements of each of these numbers, of which the mean counts
+    draws: tuple[int, int] = (4, 2)  # measurements of each of these, of few pages and of many: the mean counts
     beyond: float = 1.08  # that range begins at the step's begin over this, and ends at its end times this
     align_bytes: int = 1 << 24  # alignment of the first page: the higher bits that are hashed with lower ones are equal
     slot_bytes: int = 128  # distance of lines that may be used on a page: prefetched neighbours help no chase
@@ -116,6 +116,7 @@ class TlbPages:
         align = max(PARAMS.align_bytes, self.bytes)
         self.begin, self.slots = -(-region.address // align) * align, self.bytes // PARAMS.slot_bytes
         self.most = min(PARAMS.most, (region.address + region.size - self.begin) // self.bytes)
+        self.ends: list[float] = []  # of the second step, in rounds that saw it
         context.machine.link(region, self.rng.permutation(self.lines(self.most)))
 
     def close(self) -> None:
@@ -165,16 +166,20 @@ class TlbPages:
 
     def round(self) -> TlbRound:
         """Measure one round: the curve up to all pages, smoothed by the median of three neighbours, more densely about
-        its steps, and the exact number of the first TLB's entries."""
-        count = int(np.log(self.most / PARAMS.least) / np.log(PARAMS.ratio)) + 1
-        found = self.curve(PARAMS.least, self.most, count, 1)
+        its steps, and the exact number of the first TLB's entries. Where earlier rounds agree on the second step, the
+        curve ends with the plateau behind it, as far as that counts."""
+        alike = len(self.ends) >= PARAMS.seen and max(self.ends) <= PARAMS.blurred * min(self.ends)
+        most = min(self.most, PARAMS.walk[1] * max(self.ends)) if alike else self.most
+        found = self.curve(PARAMS.least, most, int(np.log(most / PARAMS.least) / np.log(PARAMS.ratio)) + 1, 1)
         found = msgspec.structs.replace(found, cycles=ndimage.median_filter(found.cycles, 3, mode="nearest"))
         for step in filter(None, found.levels()):
             low, high = step.risen[0] / PARAMS.beyond, step.risen[2] * PARAMS.beyond
-            dense, far = self.curve(low, high, PARAMS.dense, PARAMS.draws), (found.pages < low) | (found.pages > high)
+            dense = self.curve(low, high, PARAMS.dense, PARAMS.draws[bool(high > PARAMS.most_first)])
+            far = (found.pages < low) | (found.pages > high)
             pages, cycles = np.append(found.pages[far], dense.pages), np.append(found.cycles[far], dense.cycles)
             found = TlbRound(pages=np.sort(pages), cycles=cycles[np.argsort(pages)])
-        first, _ = found.levels()
+        first, second = found.levels()
+        self.ends += [second.risen[2]] if second else []
         if first is None or first.risen[2] > PARAMS.most_first:
             return found
         low, high = 1, int(PARAMS.hit[0] * first.risen[2])
