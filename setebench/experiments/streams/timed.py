@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -154,14 +153,16 @@ class _Timer:
         self._writing: bool | None = None
 
     def round(self, streams: Sequence[Stream], number: int) -> None:
-        """Time every stream once in round `number`, or `PARAMS.passes` times if it stays in a core's private caches."""
+        """Time every stream once in round `number`, `PARAMS.passes` times if it stays in a core's private caches; then
+        with the forms of its loop by turns."""
         alone = [each for each in streams if each.alone]
         others = [each for each in streams if not each.alone]
-        turns = [[*alone, *others[turn :: PARAMS.passes]] for turn in range(PARAMS.passes)]
-        for stream in itertools.chain(*turns):
-            self._context.progress(f"round {number + 1}: {stream.case.parameter(stream.level)}")
-            for rolled in stream.case.kernel.forms if number < PARAMS.both_forms else (stream.best_form,):
-                stream.rounds.setdefault(rolled, []).append(self._once(stream, rolled))
+        for turn in range(PARAMS.passes):
+            for stream in [*alone, *others[turn :: PARAMS.passes]]:
+                self._context.progress(f"round {number + 1}: {stream.case.parameter(stream.level)}")
+                forms = stream.case.kernel.forms if number < PARAMS.both_forms else (stream.best_form,)
+                for rolled in forms[turn % len(forms) :: len(forms)] if stream.alone else forms:
+                    stream.rounds.setdefault(rolled, []).append(self._once(stream, rolled))
 
     def _once(self, stream: Stream, rolled: bool) -> Round:
         """Run `PARAMS.samples` samples of a stream, with the rolled or the unrolled loop, and return their rate."""
