@@ -155,8 +155,7 @@ class _Timer:
     def round(self, streams: Sequence[Stream], number: int) -> None:
         """Time every stream once in round `number`, `PARAMS.passes` times if it stays in a core's private caches; then
         with the forms of its loop by turns."""
-        alone = [each for each in streams if each.alone]
-        others = [each for each in streams if not each.alone]
+        alone, others = ([each for each in streams if each.alone == own] for own in (True, False))
         for turn in range(PARAMS.passes):
             for stream in [*alone, *others[turn :: PARAMS.passes]]:
                 self._context.progress(f"round {number + 1}: {stream.case.parameter(stream.level)}")

@@ -5,19 +5,10 @@ from __future__ import annotations
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.memory.caches import (
-    drop_private,
-    find,
-    first_way,
-    locate,
-    put,
-    ready_at,
-    remove,
-    sharers,
-    write_back,
-)
+from setebench.sim.kernel.memory.caches import drop_private, find, first_way, locate, put, ready_at, remove, write_back
 from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import note
+from setebench.sim.kernel.memory.translation import sharers
 
 MEMORY, OTHER_CORE = 4, 5
 """S_SERVED of a line that memory or another core delivered."""
@@ -44,14 +35,9 @@ def _held(c: Ints, s: Ints, core: int, line: int, taken: int) -> int:
 
 
 @compiled
-def _others(c: Ints, s: Ints, core: int, line: int) -> int:
-    return sharers(c, s, line) & ~(1 << core)
-
-
-@compiled
 def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
     """Take a line away from every other core; returns what that costs (0 where no other core held it)."""
-    found, others = -1, _others(c, s, core, line)
+    found, others = -1, sharers(c, s, line) & ~(1 << core)
     for other in range(c[lay.C_CORES]):
         if (others >> other) & 1:
             found = max(found, drop_private(c, s, other, line))
@@ -62,7 +48,7 @@ def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
 def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writes: bool) -> tuple[int, int]:
     """(when another core's copy arrives or -1, how many other cores hold the line). Sharing takes ownership away."""
     cores = c[lay.C_CORES]
-    others = _others(c, s, core, line)
+    others = sharers(c, s, line) & ~(1 << core)
     holders = 0
     latency = -1
     for other in range(cores):
@@ -129,15 +115,14 @@ def fetch_below_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, wri
     Sets S_FOUND_META to the line's DIRTY and OWNED bits and S_SERVED to who delivered it. `writes` takes the line away
     from other cores.
     """
-    core, done, holders = s[th + lay.T_CORE], -1, 0
+    core = s[th + lay.T_CORE]
     s[lay.S_FOUND_META] = 0
-    if _others(c, s, core, line):
-        done, holders = _read_other(c, s, core, line, cause, t, writes)
-        if done >= 0:
-            s[lay.S_SERVED] = OTHER_CORE
-    if done < 0 and c[lay.C_LEVELS] > 2:
+    done, holders = _read_other(c, s, core, line, cause, t, writes)
+    if done >= 0:
+        s[lay.S_SERVED] = OTHER_CORE
+    elif c[lay.C_LEVELS] > 2:
         done = _from_l3(c, s, th, line, cause, t, keep)
-    elif done < 0:
+    else:
         done = memory(c, s, core, t)
     if s[lay.S_SERVED] == MEMORY and cause == lay.HARDWARE:
         count(c, s, core, lay.E_MEM_READ_PREFETCHED, 1)

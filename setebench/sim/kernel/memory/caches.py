@@ -14,6 +14,7 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, equal_words, first_bit, inlined
 from setebench.sim.kernel.memory.replacement import note, victim_way
+from setebench.sim.kernel.memory.translation import sharers
 
 
 @inlined
@@ -22,12 +23,6 @@ def physical_line(c: Ints, s: Ints, line: int) -> int:
     bits = c[lay.C_PAGE_LINES_BITS]
     frame = s[c[lay.C_PAGE_TABLE] + (line >> bits)] >> lay.FRAME_BITS
     return (frame << bits) | (line & ((1 << bits) - 1))
-
-
-@inlined
-def sharers(c: Ints, s: Ints, line: int) -> int:
-    """The cores that may have a line in caches of their own, as bits: those that ever got one of its page's."""
-    return s[c[lay.C_SHARERS] + (line >> c[lay.C_PAGE_LINES_BITS])]
 
 
 @compiled

@@ -29,6 +29,12 @@ def page_state(c: Ints, s: Ints, address: int) -> int:
 
 
 @inlined
+def sharers(c: Ints, s: Ints, line: int) -> int:
+    """The cores that may have a line in caches of their own, as bits: those that ever got one of its page's."""
+    return s[c[lay.C_SHARERS] + (line >> c[lay.C_PAGE_LINES_BITS])]
+
+
+@inlined
 def fault(s: Ints, th: int, address: int) -> None:
     """Note a touch of an address without a page."""
     s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
