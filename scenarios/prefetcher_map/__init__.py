@@ -53,7 +53,7 @@ def survey(trials: Trials) -> Iterator[Finding]:
     fit = Fit(curves, trials.line_size, params)
     reports, asker = named(fit), Asker(trials, fit, opened)
     leads, ahead = ({}, {}) if fit.explains else _run_ahead(trials, params)
-    rest = [*others(fit, leads, ahead)]
+    rest = [*others(fit, leads, ahead, opened > 0)]
     if fit.strange:
         stride = isolated(curves[BY_ONE], leads, trials.line_size, params)
         fit.take({} if stride is None else {"l1.stride": stride})
@@ -74,19 +74,21 @@ def _run_ahead(trials: Trials, params: Params) -> tuple[dict[str, list[int]], di
     accesses lines are prefetched; and by level at which distances ahead of a run by distinct instructions they are."""
     curves = {curve.name: curve for curve in runs(trials, params)}
     rounds: dict[str, list[Seen]] = {name: [] for name in curves}
-    for turn in range(params.run_rounds):
-        trials.context.progress(f"runs, round {turn + 1}")
-        for name, curve in curves.items():
-            rounds[name].append(measure(trials, curve, params))
+    by_round: dict[str, list[list[int]]] = {name: [] for name in curves}
 
     def came(*seen: Seen) -> NDArray[np.bool_]:
         shares = np.nan_to_num([each.present for each in seen])
         return np.asarray(np.quantile(shares, params.best, axis=0, method="nearest") >= params.came)
 
+    for turn in range(params.run_rounds):
+        trials.context.progress(f"runs, round {turn + 1}")
+        for name, curve in curves.items():
+            rounds[name].append(measure(trials, curve, params))
+            by_round[name].append(leads_of(curve, came(rounds[name][-1]), trials.line_size))
+        if turn and all(each[-1] == each[-2] for each in by_round.values()):  # nothing disturbs
+            break
     leads = {name: leads_of(curves[name], came(*each), trials.line_size) for name, each in rounds.items()}
-    trials.context.evidence["prefetcher_runs"] = {
-        name: [leads_of(curves[name], came(seen), trials.line_size) for seen in each] for name, each in rounds.items()
-    }
+    trials.context.evidence["prefetcher_runs"] = by_round
     return leads, levels_ahead(rounds[OWN_RUN], came(*rounds[OWN_RUN]), trials.line_size)
 
 

@@ -26,6 +26,8 @@ UNITS = {
 EVIDENCE = "prefetchers"
 LINES = {"trained_by", "trained_by_l1_prefetcher", "degree", "max_distance", "lead", "leads_by"}
 """Parameters that are inferred from how many lines are prefetched."""
+ONE_WAY = ("l2.pair",)
+"""Families whose lines come by one access whatever their rules: where they don't, it is not there."""
 CURVES = "the rules that explain which lines come after 1 to 24 accesses, in sixteen ways"
 HIDDEN = "what other prefetchers bring hides its lines; switch those off and run again"
 AS_GOOD = "several values explain the curves alike: {}"
@@ -69,7 +71,7 @@ def named(fit: Fit) -> dict[str, Report]:
         like = reports.get(f"l{3 - int(name[1])}{name[2:]}")
         if like and like.findings["present"].reason == EITHER:
             report.open("present", EITHER)
-        if like and like.findings["present"].value is None:
+        if like and like.findings["present"].value is None and (fit.explains or like.identity in fit.model):
             for key in {*report.findings, *(("trained_by",) if report.findings["present"].value else ())} & LINES:
                 report.open(key, HIDDEN)
     return reports
@@ -77,9 +79,13 @@ def named(fit: Fit) -> dict[str, Report]:
 
 def _family(fit: Fit, name: str) -> Report:
     report, there = Report(name), name in fit.model
-    if fit.model and not fit.explains and (there or not name.endswith("pair")):
+    gain = fit.total(without(fit.model, name)) - fit.best if there else 0.0
+    alone = f"l{3 - int(name[1])}{name[2:]}" not in fit.model  # two of a kind make up for each other's rules
+    most = alone and gain > fit.params.over_rest * fit.best
+    sure = fit.explains or not fit.model or (most if there else name in ONE_WAY)
+    if not sure:
         report.open("present", UNEXPLAINED)
-    elif there and fit.total(without(fit.model, name)) - fit.best < fit.params.least_gain:
+    elif there and gain < fit.params.least_gain:
         report.open("present", UNSURE)
     elif there and _at_either_level(fit, name):
         report.open("present", EITHER)
@@ -140,7 +146,9 @@ def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Repo
     seen = fit.curves["descending, one instruction" if rules.get("directions") == "down" else "one instruction"]
     variants = [{**rules, key: value} for key, each in values.items() for value in each]
     leads = {tuple(fit.lead(seen, {name: each})) for each in [rules, *variants]}
-    if len(leads) == 1:
+    if not fit.explains:
+        report.open("lead", UNEXPLAINED)
+    elif len(leads) == 1:
         report.add("lead", list(leads.pop()))
     else:
         report.open("lead", AS_GOOD.format(" or ".join(" ".join(map(str, each)) for each in sorted(leads)[:3])))
@@ -149,12 +157,15 @@ def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Repo
 # -- what no family explains -------------------------------------------------------------------------------------------
 
 
-def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[int]]) -> Iterator[Report]:
+def others(
+    fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[int]], remembered: bool = False
+) -> Iterator[Report]:
     """Yield for each level a report whether lines are prefetched that no family explains, and how far ahead of repeated
     runs they lie (`leads`, by kind of run). Accesses that are only ordered by address count here as well: the model may
     prefetch more lines than they show, but not fewer. Where no family fits at all, the level is that in `ahead`, which
     has by level the distances ahead of a run at which lines come. Else single lines count: for L1 if most loads of them
-    hit it and the clock distinguishes L1 from L2, for L2 otherwise."""
+    hit it and the clock distinguishes L1 from L2, for L2 otherwise. Where
+    footprints are `remembered`, a region prefetcher of L2 may be hidden, so that nothing is absent there."""
     first = number = 0
     for seen in (*fit.ordered, fit.curves["ordered by address"]):
         came = fit.unexplained(seen)
@@ -167,7 +178,7 @@ def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[in
             report.add("present", True)
             far, reason = max(distances if level == "l1" else lead), "longer runs may lead by more"
             report.add("max_distance", far, PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
-        elif leads or lines >= fit.params.other_lines:
+        elif leads or lines >= fit.params.other_lines or (remembered and level == "l2"):
             report.open("present", f"{lines} lines came to it by no rule that was tried; rules may hide others")
         else:
             report.add("present", False, outcome=Outcome.ABSENT)

@@ -27,6 +27,7 @@ class Params:
     least_gain: float = 1.2  # lines that a family must explain to be added, or a worse value must lose
     screened: int = 6  # curves (those with most unexplained) on which families are first compared; more take time
     unexplained: float = 0.02  # share of the cost without a model, above which a model names nothing
+    over_rest: float = 8.0  # times the unexplained cost, which a family must explain to be named all the same
     strange: float = 0.17  # the same, above which the lines are reported as another behaviour without a name
     tried: int = 3  # candidates whose rules are refined at a time; more take time
     as_good: float = 0.7  # lines that another value of a rule may lose to be as good: less than one clear line
@@ -40,6 +41,7 @@ class Params:
     usual_triggers: int = 4  # first values of a trigger: an absent family would show with each of them
     one_level: float = 0.75  # share of a prefetcher's lines that must be in one level, which it then fills
     repeated: int = 16  # repetitions of a single trial
+    level_samples: int = 480  # the same where coarse clocks must distinguish L1 from L2: some 0.6 ticks of error
     kind_samples: int = 5  # samples of each other kind of access
     beyond: int = 3  # accesses beyond the trigger at which rules are probed: confidence counters are settled
     most_entries: int = 62  # runs beside one in a table: their instructions differ in their low six bits

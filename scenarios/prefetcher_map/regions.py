@@ -50,11 +50,9 @@ def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
         report.open("indexed_by", "it goes by any of instruction and line", METHOD)
     else:
         report.add("indexed_by", "ip" if ip else "offset" if offset else "ip+offset", METHOD)
-    if inner > params.one_level:
-        report.add("fills", "l1", METHOD)
-    else:
-        report.open("fills", "the clock can't distinguish levels 1 and 2", METHOD)
     ask_kinds(asker, report, seen.curve.trial.accesses, came)
     if not offset:
         address_bits(asker, Sign((*practice, last), came[0]), report)
+    fills = ["l1"] if inner > params.one_level else asker.fills(seen.curve.trial.accesses, came[0])
+    report.one_of("fills", fills, METHOD)
     return report

@@ -14,10 +14,10 @@ from itertools import pairwise
 import numpy as np
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.presence import PAGE_BYTES, Access, Kind, Trial, Trials
+from setebench.experiments.presence import PAGE_BYTES, PARAMS, Access, Kind, Trial, Trials
 from setebench.results import Outcome, Value
 
-from .curves import Seen, shares_of, steps_of
+from .curves import Seen, Share, shares_of, steps_of
 from .findings import HIDDEN, Report
 from .fit import Fit, first_rules
 from .model import Rules, play, without
@@ -56,14 +56,23 @@ class Asker:
         """Return the share of repetitions in which a line is in a cache after these accesses. Lines with numbers in
         `window` (first, end; None: all of the page) are flushed before."""
         trial = Trial(tuple(accesses), window=window, opened=self.opened)
-        samples = self.trials.sample(trial, [(line, len(trial.accesses))], self.params.repeated)
-        return shares_of(samples)[line, len(trial.accesses)][0]
+        return self._sampled(trial, line, self.params.repeated)[0]
 
-    def passes_by(self, kind: Kind) -> bool:
-        """Whether this kind of prefetch loads lines into a cache but not into L1, as far as the clock shows."""
-        trial, cell = Trial((Access(self.line_size, kind),)), (1, 1)
-        present, *_, first, _ = shares_of(self.trials.sample(trial, [cell], self.params.repeated))[cell]
-        return present > self.params.came and first < self.fit.curves["base"].apart - self.params.lead_share
+    def sees(self, level: str, accesses: Sequence[Access]) -> bool:
+        """Return whether the last access loads its line where prefetchers of a level see it: L1 for those of L1."""
+        line = accesses[-1].at // self.line_size
+        return self.fills(accesses, line) == ["l1"] if level == "1" else self.comes(accesses, line) is True
+
+    def fills(self, accesses: Sequence[Access], line: int) -> list[str]:
+        """Return the levels that a line may be prefetched into, L1 or those beyond: one, if so many loads show it."""
+        trial = Trial(tuple(accesses), opened=self.opened)
+        present, *_, first, _ = self._sampled(trial, line, self.params.level_samples, 1)
+        part = first / present if present > self.params.lead_share and self.trials.evict else 0.5
+        return ["l1"] if part > self.params.one_level else ["l2"] if part < 1 - self.params.one_level else ["l1", "l2"]
+
+    def _sampled(self, trial: Trial, line: int, repetitions: int, controls: int = PARAMS.controls) -> Share:
+        cell = line, len(trial.accesses)
+        return shares_of(self.trials.sample(trial, [cell], repetitions, controls))[cell]
 
     def sure(self, share: float) -> Answer:
         """Return whether a line was prefetched, by its share of repetitions in a cache; None where that is unclear."""
@@ -104,7 +113,8 @@ class Asker:
         lines = [line for line in range(self.page_lines) if (after & ~never & ~before) >> line & 1]
         last = steps[-1].line
         for line in sorted(lines, key=lambda each: abs(each - last)):
-            if self.comes(run, line):
+            early = len(run) > 1 and self.comes(run[:-1], line) is not False  # as where some fills were dropped
+            if not early and self.comes(run, line):
                 return Sign(tuple(run), line)
         return None
 
@@ -150,9 +160,9 @@ def ask_kinds(asker: Asker, report: Report, accesses: Sequence[Access], lines: S
         made = [replace(access, kind=kind) if access.kind == "load" else access for access in accesses]
         shares = [min(asker.share(made, line) for line in lines) for _ in range(asker.params.kind_samples)]
         answers = {asker.sure(share) for share in sorted(shares)[1:-1]}
-        passed = word == "prefetch" and report.identity[1] == "1" and asker.passes_by(kind)
+        passed = word == "prefetch" and answers == {False} and not asker.sees(report.identity[1], made)
         if passed or len(answers) > 1 or None in answers:
-            reason = "prefetches bring no line to level 1, so it may not see them" if passed else UNCLEAR
+            reason = "prefetches bring no line to its level here, so it may not see them" if passed else UNCLEAR
             report.open("trained_by", reason, KINDS)
             return
         found += [word] if True in answers else []
@@ -178,11 +188,14 @@ def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
     most = asker.params.most_entries
     if kept(1) < 0.5:
         report.open("streams", "a run in another page ends it, or its entry goes by something else", TABLES)
+    elif asker.opened:
+        report.open("streams", "what remembers footprints may take up a run that was lost", TABLES)
     elif kept(most) >= 0.5:
         report.add("streams", most + 1, TABLES, outcome=Outcome.AT_LEAST, reason="more were not tried: addresses alias")
     else:
         found = largest(lambda number: kept(number) >= 0.5, 1, most)
-        if asker.sure(kept(found)) and asker.sure(kept(found + 1)) is False:
+        tried = (found, found, found + 1, found + 1, min(2 * found, most))  # from new addresses each: some collide
+        if [asker.sure(kept(number)) for number in tried] == [True, True, False, False, False]:
             report.add("streams", found + 1, TABLES, low=found + 1, high=found + 1)
         else:
             report.open("streams", f"beside about {found} other runs it is lost little by little", TABLES)
@@ -308,12 +321,13 @@ def report_stride(asker: Asker, report: Report) -> None:
     report.add("degree", rules["degree"], ISOLATED)
     reason = "the page holds no more"
     report.add("max_distance", rules["max_distance"], ISOLATED, outcome=Outcome.AT_LEAST, reason=reason)
-    for name in ("fills", "indexed_by", "crosses_4k"):
+    for name in ("indexed_by", "crosses_4k"):
         report.open(name, "the curves of other prefetchers hide it", ISOLATED)
     *run, following = (asker.params.first_line + 3 * number for number in range(rules["trigger"] + 1))
     last = asker.page_lines - 1
     falls = asker.comes(asker.made([last - line for line in run], 1), last - following)
     report.one_of("directions", {None: ["up", "both"], True: ["both"], False: ["up"]}[falls], ISOLATED)
+    report.one_of("fills", asker.fills(asker.made(run, 1), following), "loads of a further stride's line")
     ask_kinds(asker, report, asker.made(run, 1), [following])
 
 
@@ -349,7 +363,9 @@ def _goes_on(asker: Asker, name: str, parameter: str, report: Report) -> None:
     staying = {**crossing, name: {**crossing[name], "crosses_4k": False}}
     one = asker.fit.curves["page end"].curve.trial.accesses
     own = [replace(access, ip=None) for access in one]
-    for run in (one, own, asker.made([lines - 1] * int(crossing[name].get("trigger", 1)), 1)):
+    trigger = int(crossing[name].get("trigger", 1))
+    wide = [lines - 1 - 3 * number for number in reversed(range(trigger + asker.params.beyond))]
+    for run in (one, own, asker.made([lines - 1] * trigger, 1), asker.made(wide, 1)):
         steps = steps_of(run, asker.line_size)
         then, now = (play(each, steps, lines)[-1][1] for each in (crossing, staying))
         beyond = [line for line in range(lines, 2 * lines) if (then & ~now) >> line & 1][:2]

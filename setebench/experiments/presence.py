@@ -121,12 +121,15 @@ class Trials:
         self.evict = 0
         self._find_controls()
 
-    def sample(self, trial: Trial, cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
+    def sample(
+        self, trial: Trial, cells: Sequence[tuple[int, int]], repetitions: int, controls: int = PARAMS.controls
+    ) -> Samples:
         """Run a trial and controls in random order, and return their times: so many `repetitions` of each cell, a pair
-        of the timed line's number in page 0 and of the number of the trial's last accesses that are made."""
+        of the timed line's number in page 0 and of the number of the trial's accesses that are made. One
+        repetition in `controls` is a control, of each kind; with 1, all controls that count are of this program."""
         (probe,) = self._make(trial)
         cell = np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0)
-        number = max(len(cell) // PARAMS.controls, 2)
+        number = max(len(cell) // controls, 2)
         kinds = np.repeat(np.arange(len(self.controls) + 1), [len(cell)] + [number] * len(self.controls))
         cell = np.concatenate([cell, cell[self.rng.integers(0, len(cell), len(kinds) - len(cell))]])
         order = self.rng.permutation(len(kinds))
