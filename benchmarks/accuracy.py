@@ -15,18 +15,29 @@ import argparse
 import re
 import subprocess
 import sys
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from setebench.scenarios.prefetcher_map.curves import Seen, battery, measure
+from setebench.scenarios.prefetcher_map.fit import Fit
+from setebench.scenarios.prefetcher_map.params import Params
 
 from setebench.errors import SetebenchError
+from setebench.experiments.presence import PARAMS, Trials
 from setebench.report.accuracy.page import page
 from setebench.report.text import in_columns
+from setebench.scenario import Context
 from setebench.score.run import read_sealed
 from setebench.score.sealed_log import log_path
 from setebench.score.seeds import inference_hash
+from setebench.score.tasks import with_noise
+from setebench.sim import spec
+from setebench.sim.files.loader import load
+from setebench.sim.machine import open_machine_file
 
 ROOT = Path(__file__).resolve().parents[1]
 VERDICTS = ("agree", "bounded", "contradict", "open")
@@ -39,6 +50,7 @@ def main() -> None:
     parser.add_argument("--scenario", action="append", default=[], help="only this one (may be repeated)")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--workers", type=int)
+    parser.add_argument("--curves", type=int, default=0, metavar="N", help="compare the curves of N machines")
     parser.add_argument("--answers", type=Path, default=ROOT / "build/accuracy/answers.jsonl")
     parser.add_argument("--silicon", type=Path, default=ROOT / "docs/silicon.md")
     parser.add_argument("--page", type=Path, default=ROOT / "docs/accuracy.md")
@@ -54,6 +66,7 @@ def main() -> None:
     options.figures.parent.mkdir(parents=True, exist_ok=True)
     options.figures.write_bytes(msgspec.json.format(msgspec.json.encode(runs), indent=1) + b"\n")
     before = [*on_silicon(options.silicon.read_text()), *standing(runs)]
+    before += curves_of([name for run in runs for name in run["machines"]][: options.curves]) if options.curves else []
     options.page.write_text(page(runs, before), encoding="utf-8")
 
 
@@ -123,6 +136,33 @@ def standing(runs: list[dict[str, Any]]) -> list[str]:
     old = any(run["inference"] != inference_hash() for run in runs)
     changed = "**The inference has changed since the run below.** " if old else ""
     return ["", f"{changed}Sealed runs in the log (`benchmarks/sealed.jsonl`): {said}."]
+
+
+def curves_of(names: list[str]) -> list[str]:
+    """How well the map's rules, or its curves where no rules explain these, say which lines come on machines without
+    noise: F1 over lines that come in either, beside that of a second run of the battery."""
+    cells: list[set[Any]] = [set(), set(), set()]
+    for name in names:
+        machine = load(name)
+        runs = [battery_on(each, seed) for seed, each in enumerate((machine, machine, with_noise(machine, "quiet")))]
+        fit = Fit(runs[0], machine.line_size_bytes, Params())
+        ruled = {each: fit.brought(runs[0][each], fit.model) for each in fit.names} if fit.explains else {}
+        for own, curves, rules in zip(cells, runs, (ruled, {}, {}), strict=True):
+            for curve, seen in curves.items():
+                came = rules.get(curve, seen.present > 0.5) & ~np.isnan(seen.present)
+                own |= {(name, curve, *cell) for cell in np.argwhere(came).tolist()}
+    found, again = (2 * len(each & cells[2]) / max(len(each) + len(cells[2]), 1) for each in cells[:2])
+    said = f"F1 {found:.3f} over lines that come, a second run of the battery {again:.3f}"
+    return ["", f"Curves of prefetchers on {len(names)} machines against the same without noise: {said}."]
+
+
+def battery_on(machine: spec.Machine, seed: int) -> dict[str, Seen]:
+    """The curves of a simulated machine, shown after each access alone."""
+    with closing(open_machine_file(machine, seed)) as opened:
+        context, params = Context(machine=opened, seed=seed), Params()
+        with context.memory(min(PARAMS.pool_bytes, opened.facts.memory_bytes // 4)) as region:
+            trials = Trials(context, region)
+            return {curve.name: measure(trials, curve, params, params.opened) for curve in battery(trials, params)}
 
 
 if __name__ == "__main__":
