@@ -14,6 +14,7 @@ from .params import Params
 from .rules import Asker, Sign, address_bits, ask_kinds
 
 METHOD = "a first access to a page after such accesses to others, and lines that followed those"
+ELSEWHERE = "what followed elsewhere comes to level 2: its own prefetcher may bring it"
 
 
 def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
@@ -34,7 +35,7 @@ def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
     came = [line for line in came if alone.share([last], line) < params.lead_share]
     inner = float(np.mean(seen.first[0, came] / seen.present[0, came])) if came and seen.apart > 0.5 else np.nan
     if inner < 1 - params.one_level:
-        report.open("present", "what followed elsewhere comes to level 2: its own prefetcher may bring it", METHOD)
+        report.open("present", ELSEWHERE, METHOD)
         return report
     if not came:
         if remembers(practised, params):
@@ -54,5 +55,9 @@ def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
     if not offset:
         address_bits(asker, Sign((*practice, last), came[0]), report)
     fills = ["l1"] if inner > params.one_level else asker.fills(seen.curve.trial.accesses, came[0])
+    if fills == ["l2"]:  # sampled last: so many loads of one line teach prefetchers what follows
+        report = Report("l1.region")
+        report.open("present", ELSEWHERE, METHOD)
+        return report
     report.one_of("fills", fills, METHOD)
     return report
