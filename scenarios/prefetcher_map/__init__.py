@@ -20,7 +20,7 @@ from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 
 from .confirm import confirmed
 from .curves import BY_ONE, Seen, battery, leads_of, levels_ahead, measure, practices, runs
-from .findings import OWN_RUN, named, others
+from .findings import OWN_RUN, UNEXPLAINED, named, others
 from .fit import Fit
 from .params import Params
 from .pattern import HELP, ask, parse
@@ -55,6 +55,8 @@ def survey(trials: Trials) -> Iterator[Finding]:
     leads, ahead = ({}, {}) if fit.explains else _run_ahead(trials, params)
     rest = [*others(fit, leads, ahead, opened > 0)]
     if fit.strange:
+        if fit.explains_own:  # level 2 doesn't see instructions
+            rest[-1].open("present", UNEXPLAINED)
         stride = isolated(curves[BY_ONE], leads, trials.line_size, params)
         fit.take({} if stride is None else {"l1.stride": stride})
         if stride is not None:

@@ -196,6 +196,12 @@ class Fit:
         return self.unexplained_part > self.params.strange
 
     @property
+    def explains_own(self) -> bool:
+        """Whether families explain the curves of distinct instructions: then what fits none is one instruction's."""
+        own = {name: self.curves[name] for name in (*ASCENDING, "shuffled") if name in self.curves}
+        return Fit(own, self.line_size, self.params).explains
+
+    @property
     def as_good(self) -> float:
         """Cost up to which a model is as good as the best: the more the best leaves unexplained, the higher."""
         return self.params.as_good + (1 + self.params.as_good_part) * self.best
