@@ -51,11 +51,11 @@ def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
         report.open("indexed_by", "it goes by any of instruction and line", METHOD)
     else:
         report.add("indexed_by", "ip" if ip else "offset" if offset else "ip+offset", METHOD)
-    ask_kinds(asker, report, seen.curve.trial.accesses, came)
     if not offset:
         address_bits(asker, Sign((*practice, last), came[0]), report)
+    ask_kinds(asker, report, seen.curve.trial.accesses, came)
     fills = ["l1"] if inner > params.one_level else asker.fills(seen.curve.trial.accesses, came[0])
-    if fills == ["l2"]:  # sampled last: so many loads of one line teach prefetchers what follows
+    if fills == ["l2"]:  # sampled last, as so many loads of one line teach what follows
         report = Report("l1.region")
         report.open("present", ELSEWHERE, METHOD)
         return report

@@ -268,7 +268,7 @@ def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
         report.open("ip_bits", f"addresses that differ in bit {FAR_BIT} alone may be distinguished")
         return
     bits = [other(1 << bit) for bit in range(asker.params.ip_bits)]
-    found = None if None in bits else [bit for bit, came in enumerate(bits) if not came]
+    found = None if None in bits or all(bits) else [bit for bit, came in enumerate(bits) if not came]
     _answer(report, "ip_bits", found, "the last access from another address")
 
 
