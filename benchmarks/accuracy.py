@@ -152,12 +152,11 @@ def curves_of(names: list[str]) -> list[str]:
                 came = rules.get(curve, seen.present > 0.5) & ~np.isnan(seen.present)
                 own |= {(name, curve, *cell) for cell in np.argwhere(came).tolist()}
     found, again = (2 * len(each & cells[2]) / max(len(each) + len(cells[2]), 1) for each in cells[:2])
-    said = f"F1 {found:.3f} over lines that come, a second run of the battery {again:.3f}"
-    return ["", f"Curves of prefetchers on {len(names)} machines against the same without noise: {said}."]
+    return ["", f"Curves of prefetchers, {len(names)} machines: F1 {found:.3f}; of a second run {again:.3f}."]
 
 
 def battery_on(machine: spec.Machine, seed: int) -> dict[str, Seen]:
-    """The curves of a simulated machine, shown after each access alone."""
+    """The map's curves on a simulated machine."""
     with closing(open_machine_file(machine, seed)) as opened:
         context, params = Context(machine=opened, seed=seed), Params()
         with context.memory(min(PARAMS.pool_bytes, opened.facts.memory_bytes // 4)) as region:
