@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -198,24 +199,51 @@ def _row(number: int, trial: Trial, answers: tuple[Cycles, ...], around: Surroun
     return Row(number, trial, answers, worst, float(beyond[worst] * counts))
 
 
+def _chosen(checked: Verified, both: tuple[Runner, Runner], end: float) -> dict[int, Row]:
+    """Trials to repeat, by number: the worst of every family first, and of those that differ once more on new places as
+    many as there is time for. All rounds of a few decide, few rounds of many don't; this one counts nowhere."""
+    families, ranked, again = Counter[str](), list[tuple[int, Row]](), list[tuple[float, Row]]()
+    for row in sorted((each for each in checked.rows if each.badness), key=lambda each: -each.badness):
+        ranked.append((families[row.trial.family], row))
+        families[row.trial.family] += 1
+    for _, row in sorted(ranked, key=lambda each: each[0])[: PARAMS.repeated]:
+        began = time.monotonic()
+        for one, other in _again({row.number: row}, both, checked.around).values():
+            if abs(one - other) > least_difference(row.trial, row.answers[0]):
+                again.append((time.monotonic() - began, row))
+    found, budget = dict[int, Row](), (end - time.monotonic()) / PARAMS.rounds
+    for seconds, row in again:
+        if seconds < budget:
+            found[row.number], budget = row, budget - seconds
+    return found
+
+
 def _repeat(checked: Verified, both: tuple[Runner, Runner], end: float) -> None:
-    """Run the trials on which the twin differs most on new places, and note the p-value that answers of one lie so far
-    to one side of the other's if both behave alike, or differ by no more than the least difference: the rank test of
-    Mann and Whitney, which holds whatever the noise is. What chance explains is given up early."""
-    differing = sorted((each for each in checked.rows if each.badness), key=lambda each: -each.badness)
-    left = {each.number: each for each in differing[: PARAMS.repeated]}
-    given: dict[int, tuple[list[float], list[float]]] = {number: ([], []) for number in left}
+    """Run trials on which the twin differs on new places, and note the p-value that answers of one lie so far to one
+    side of the other's if both behave alike, or differ by no more than the least difference: the rank test of Mann and
+    Whitney, which holds whatever the noise is. What chance explains is given up early."""
+    left = _chosen(checked, both, end)
+    given: dict[int, list[tuple[float, float]]] = {number: [] for number in left}
     for count in range(PARAMS.rounds):
         if not left or time.monotonic() > end:
             break
-        own, twin = (runner.answers({number: each.trial for number, each in left.items()}) for runner in both)
-        for number in own.keys() & twin.keys():
-            row = left[number]
-            for values, answer in zip(given[number], (own[number], twin[number]), strict=True):
-                values.append(scaled(row.trial, answer, checked.around)[row.worst])
-            first, second = map(np.array, given[number])
-            gap, least = np.median(second) - np.median(first), least_difference(row.trial, row.answers[0])
+        for number, answers in _again(left, both, checked.around).items():
+            given[number].append(answers)
+            first, second = np.array(given[number]).T
+            row, gap = left[number], np.median(second) - np.median(first)
+            least = least_difference(row.trial, row.answers[0])
             test = stats.mannwhitneyu(first, second - np.sign(gap) * least, method="exact")
             checked.doubts[number] = float(test.pvalue) if abs(gap) > least else 1.0
         if count + 1 >= PARAMS.early:
             left = {number: row for number, row in left.items() if checked.doubts.get(number, 1.0) <= PARAMS.futile}
+
+
+def _again(rows: dict[int, Row], both: tuple[Runner, Runner], around: Surroundings) -> dict[int, tuple[float, float]]:
+    """New answers of machine and twin for the worst target of each row, on the scale of `scaled`."""
+    own, twin = (runner.answers({number: row.trial for number, row in rows.items()}) for runner in both)
+    found = {}
+    for number in own.keys() & twin.keys():
+        row = rows[number]
+        one, other = (float(scaled(row.trial, each[number], around)[row.worst]) for each in (own, twin))
+        found[number] = (one, other)
+    return found
