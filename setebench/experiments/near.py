@@ -30,10 +30,10 @@ LINE = Base("line")
 class NearParams:
     """Tunables of the dense chases. A pass is a chase of one level's working set with `samples` samples."""
 
-    lines_apart: int = 4  # only every fourth line of a page is used, so that next-line prefetches don't help
+    lines_apart: int = 5  # only every fifth line of a page is used, so that prefetches of the next four don't help
     first: float = 0.0625  # size of level 1's working set over level 1's capacity
-    outgrows: float = 0.75  # the same for other levels, over the capacity before them, of whose sets it uses 1/4
-    inside: float = 0.2  # largest size of a working set over the level's own capacity, as co-runners take room
+    outgrows: float = 0.6  # the same for other levels, over the capacity before them, of whose sets it uses 1/5
+    inside: float = 0.16  # largest size of a working set over the level's own capacity, as co-runners take room
     most_pages: int = 56  # most pages of a working set: more may outgrow a first TLB
     steps: int = 256  # loads of a sample, as few as the bracket's bias allows: longer samples are disturbed more often
     samples: int = 96  # paired samples of a pass
