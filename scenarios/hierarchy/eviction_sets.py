@@ -36,7 +36,7 @@ class Params:
 
     pages: int = 8192  # pages of the pool: 2 MiB of 16 ways need 512 at one offset, and 256 of 8,192 are congruent
     tries: int = 6  # victims tried in a round until one has a minimal eviction set
-    seconds: float = 0.7  # time budget for counting in a round, as estimated from `Facts.lines_per_second`
+    seconds: float = 1.5  # time budget for counting in a round, as estimated from `Facts.lines_per_second`
     overhead: int = 100  # loads that take as long as a sample's flushes and fences
     samples: int = 8  # about how often a test of one page loads each line of the chase
     seen: float = 6.0  # congruent lines to expect per round at an offset that differs in a hashed bit: rounds add up

@@ -34,8 +34,8 @@ class EvictionParams:
     """Tunables of the search for an eviction set and of its checks."""
 
     turns: tuple[int, ...] = (2, 8, 32)  # times round the others: 16 ways that replace at random need 32; few are quick
-    most_loads: int = 16_000_000  # of a search, then another victim is tried: one that goes astray seldom comes back
-    most_seconds: float = 8.0  # of the user's time for all searches, by what the machine says that lines cost
+    most_loads: int = 24_000_000  # of a search, then another victim is tried: one that goes astray seldom comes back
+    most_seconds: float = 4.0  # of the user's time for all searches, by what the machine says that lines cost
     most_steps: int = 1 << 16  # loads of a chase of two turns or more: long ones need fewer turns
     first: int = 32  # candidates to begin with, then twice as many each time: few leave the next level's sets alone
     tries: int = 2  # searches with as many turns
@@ -43,13 +43,14 @@ class EvictionParams:
     others: int = 16  # lines beside that clear the victim's set of nearer caches: too many fill other sets
     shown: int = 32  # lines that are shown to lie in other sets
     beside: tuple[int, ...] = (4, 8, 12, 12, 16, 16)  # of these so many go round beside a set: the first that do
-    samples: int = 4  # repetitions at a time
+    samples: int = 2  # repetitions in the same order of lines, the fewest
     most_samples: int = 64  # repetitions of one decision at most
     most_blurred: int = 1024  # the same where a step of the clock is as long as a miss
     sigmas: float = 3.0  # errors between a mean and what is decided
     search_sigmas: float = 2.0  # the same while lines are taken away: errors are mended, and time is lost to co-runners
     groups: int = 8  # of lines, of which one at a time is left out; twice as many where each holds a needed line
-    back: float = 0.25  # of the lines as many come back where none can be left out
+    back: float = 0.25  # of the lines as many come back where too many were left out
+    mends: int = 12  # times that this happens in a search: then it goes on with more turns
     warmup: int = 3  # repetitions that settle: the set then holds no lines of earlier chases
     far: float = 2.5  # a miss is half-way to the next level, but at most so many times a hit: a level may be hidden
     always: float = 0.8  # share of misses of a victim of whole sets: what evicts less often passes for another set's
@@ -121,11 +122,13 @@ class Evictions:
     def fraction(self, victim: int, *chased: Lines, limit: float = 0.5, sigmas: float = PARAMS.sigmas) -> float:
         """Return the share of repetitions in which a chase through the lines `chased` evicts the victim. Repetitions go
         on until it is `sigmas` of its standard errors above or below `limit`, up to a largest number."""
-        around, found = np.concatenate([self.pool.rng.permutation(chased[0]), *chased[1:]]), np.zeros(0)
+        around, found = np.concatenate(chased), np.zeros(0)
         while len(around) and len(found) < self._most:
+            # another order each time: pseudo-LRU evicts in some orders what it keeps in others
+            around = np.append(self.pool.rng.permutation(around[: len(chased[0])]), around[len(chased[0]) :])
             found = np.append(found, self.missed(np.full(max(self.params.samples, len(found)), victim), around))
             error = max(float(found.std()), self._blur, self.params.screened) / len(found) ** 0.5
-            if abs(found.mean() - limit) > sigmas * error:
+            if len(found) > self.params.samples and abs(found.mean() - limit) > sigmas * error:
                 break
         return float(found.mean()) if len(found) else 0.0
 
@@ -138,7 +141,7 @@ class Evictions:
         lines, and then in a longer test of those that the first one found."""
         if not len(lines):
             return np.zeros(0, dtype=np.bool_)
-        few = max(self.params.samples, int((4 * self._blur) ** 2))
+        few = max(2 * self.params.samples, int((4 * self._blur) ** 2))
         shares = self.missed(np.tile(lines, few), chased).reshape(few, -1).mean(axis=0)
         found: NDArray[np.bool_] = shares > self.params.screened
         if found.any():
@@ -191,8 +194,9 @@ class Evictions:
             if count >= len(rest):
                 return found
             count *= 2
-        lines, rest, parts = np.append(found, rest[:count]), rest[count:], self.params.groups
-        while len(lines) > self.params.most_ways // 2 and self._loads < self._stop:
+        lines, rest, parts, mends = np.append(found, rest[:count]), rest[count:], self.params.groups, self.params.mends
+        stop = (self._loads + self._stop) / 2  # other searches, with more turns, have the rest
+        while len(lines) > self.params.most_ways // 2 and self._loads < stop:
             groups = np.array_split(self.pool.rng.permutation(lines), parts)
             for number, group in enumerate(groups):
                 fewer = np.concatenate(groups[:number] + groups[number + 1 :])
@@ -201,6 +205,8 @@ class Evictions:
                     break
             else:
                 if self.fraction(victim, lines, limit=limit) < limit:
+                    if not (mends := mends - 1):
+                        break
                     back = int(self.params.back * len(lines)) + 1
                     lines, rest = np.append(lines, rest[:back]), rest[back:]
                 elif parts < len(lines):
