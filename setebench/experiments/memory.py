@@ -25,7 +25,7 @@ class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
     settle: int = 2000  # cycles of waiting after the flushes, until written-back lines have reached memory
 
 
-LINES, WARMERS = Base("lines"), Base("warmers")
+WARMERS = Base("warmers")
 
 
 class Scattered(NamedTuple):
@@ -64,25 +64,22 @@ def flushed(where: Base, size: int, line_size: int) -> Probe:
 
 def scattered(context: Context, region: Region, count: int, samples: int) -> Scattered:
     """Return `count` lines drawn at random from `region`, each linked to the next, and their addresses in so many
-    `samples`. Their pages lie apart, as neighbouring ones may share an open DRAM row. In each sample lines and warmers
-    move independently, each within its half of the page, so that no prefetcher learns which line follows a warmer."""
-    rng = context.fresh_rng()
+    `samples`. Their pages lie apart, as neighbouring ones may share an open DRAM row. Each sample draws every line anew
+    from half of its page, and warmers from the other half: a prefetcher that remembers distances from line to line
+    would bring each next one in time."""
+    rng, line = context.fresh_rng(), region.line_size
     spacing = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // count), 1)
-    quarter = TLB_PAGE_BYTES // region.line_size // 4
+    half = TLB_PAGE_BYTES // line // 2
     offsets = np.arange(count) * spacing * TLB_PAGE_BYTES
-    lines = offsets + rng.permutation(quarter)[np.arange(count) % quarter] * region.line_size
-    warmers = offsets + (2 * quarter + rng.integers(0, quarter // 2, count)) * region.line_size
     room = region.size // TLB_PAGE_BYTES - int(offsets[-1]) // TLB_PAGE_BYTES
     pages = region.address + rng.choice(room, samples, replace=room < samples) * TLB_PAGE_BYTES
-    places = {base: pages + rng.integers(0, quarter, samples) * region.line_size for base in (LINES, WARMERS)}
-    for each in places[LINES]:
-        context.machine.link(region, each + lines)
-    return Scattered(_operands(LINES, lines), _operands(WARMERS, warmers), places)
-
-
-def _operands(base: Base, offsets: NDArray[np.int64]) -> tuple[Operand, ...]:
-    """Return the operands `base` + offset for offsets in bytes, shape (n,)."""
-    return tuple(base + offset for offset in offsets.tolist())
+    addresses = pages[:, np.newaxis] + offsets + rng.integers(0, half, (samples, count)) * line
+    for each in addresses:
+        context.machine.link(region, each)
+    lines = tuple(Base(f"line_{number}") for number in range(count))
+    places = dict(zip(lines, addresses.T, strict=True)) | {WARMERS: pages + rng.integers(0, half // 2, samples) * line}
+    warmers = offsets + (half + rng.integers(0, half // 4, count)) * line
+    return Scattered(tuple(base + 0 for base in lines), tuple(WARMERS + offset for offset in warmers.tolist()), places)
 
 
 def memory_ns(context: Context, region: Region) -> float:
