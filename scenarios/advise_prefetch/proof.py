@@ -105,8 +105,8 @@ class Proof:
         return policies[int(np.argmin(np.median(relative, axis=0)))]
 
     def advised(self, least_gain: float) -> Policy:
-        """Return the fastest policy of the search in the rounds that choose; no prefetches, if it gains too little or
-        no more than rounds differ by: the best of many seems to gain something even where none does."""
+        """Return the policy that was fastest in the half of the rounds that choose one; that without prefetches if it
+        saves less than `least_gain` (a fraction of time) or no more than rounds differ by."""
         best = self.best_of(self.tried)
         gain = self._logarithm(Policy(), best, True)
         return best if gain.low > -np.log(1 - least_gain) else Policy()

@@ -47,7 +47,8 @@ class Evidence:
     step_cycles: dict[str, float] = field(default_factory=dict)
 
     def level(self, role: str) -> str:
-        """Return the level whose traffic a role counts on this machine: memory for L3 if there is no third cache."""
+        """Return the level ("l1" to "memory") whose traffic events of this `role` (a key of `ROLES`: "l1d_fill")
+        count on this machine: without a third cache, events of L3 count memory's."""
         level = ROLES[role].level
         return "memory" if level == "l3" and len(self.levels.caches) < 3 else level
 

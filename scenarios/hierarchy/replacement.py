@@ -63,7 +63,8 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecondReplaced(Replaced, frozen=True, kw_only=True):
-    """`Replaced` of the second cache; `around` is the miss rate of a cyclic traversal of more lines than ways."""
+    """One round on sets of the second cache, with the fields of `Replaced`; `around` is the miss rate of a cyclic
+    traversal of more lines than the set has ways."""
 
     around: float
 

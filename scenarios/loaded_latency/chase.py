@@ -63,7 +63,7 @@ WHOLE = 4
 
 
 class Step(NamedTuple):
-    """A load point: number of loading threads, and of no-operations (`delay`) that each executes after four lines."""
+    """A load point: number of loading threads, and of no-operations (`delay`) that each runs after every four lines."""
 
     threads: int
     delay: int

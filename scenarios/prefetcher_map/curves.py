@@ -152,7 +152,8 @@ def practices(trials: Trials, params: Params) -> Iterator[Curve]:
 
 
 def runs(trials: Trials, params: Params) -> Iterator[Curve]:
-    """Yield curves of runs, again and again in other pages, by one instruction ("one") or one per access ("own")."""
+    """Yield a curve for each stride: it shows what is prefetched after 1, 2, … accesses at that stride in a page. All
+    accesses are by one instruction (names with "one"), or each is by an instruction of its own ("own")."""
     for who, ip in (("one", 1), ("own", None)):
         for stride in params.strides:
             lines = range(params.first_line, trials.page_lines - params.first_line, stride)[: params.lead_accesses]

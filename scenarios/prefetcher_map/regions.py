@@ -19,7 +19,7 @@ ELSEWHERE = "what followed elsewhere comes to level 2: its own prefetcher may br
 
 def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
     """Return whether any further line of the footprint was prefetched after a page's first access alone: a prefetcher
-    then seems to remember the footprint of other pages."""
+    then seems to remember the footprint of other pages. `practised` has the curve named "practice"."""
     present = np.nan_to_num(practised["practice"].present[0])
     return any(bool(present[line] > 1 - params.came) for line in footprint(len(present), params)[1:])
 

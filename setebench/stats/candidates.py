@@ -19,9 +19,9 @@ Numbers = NDArray[np.float64]
 def likeliest(
     observed: Numbers, errors: Mapping[str, Numbers], candidates: Mapping[str, Numbers], ratio: float
 ) -> dict[str, float]:
-    """Fit `observed`, shape (n,), by the prediction of each of at least one of the `candidates` (by name, shape (n,)),
-    with its standard `errors` > 0 (by name, shape (n,)). Return the most likely candidate first and all that are at
-    least 1 / `ratio` as likely, each with its chi-squared p-value: how probable so large a misfit is if it is true."""
+    """Compare `observed`, shape (n,), with the predictions of one or more `candidates` (by name, shape (n,)), scaled to
+    fit, whose standard `errors` are > 0 (by name, shape (n,)). Return the most likely one first and all at least
+    1 / `ratio` as likely, each with its chi-squared p-value: how probable so large a misfit is if it is true."""
     likelihood, fits = dict[str, float](), dict[str, float]()
     for name, predicted in candidates.items():
         weights = 1.0 / errors[name] ** 2

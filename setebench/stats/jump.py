@@ -38,9 +38,9 @@ class JumpParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Jump:
-    """Result of a search: time jumps after `last` requests (None if no jump was found up to `most` requests). Places
-    with enough votes range from `low` to `high`; `certain` says that few rounds voted for a larger one. `times` has the
-    least time of each number of requests, in units of a memory latency."""
+    """Result of a search: time jumps after `last` requests (None if no jump was found up to `most` requests). A round
+    votes for one place of the jump; those with enough votes range from `low` to `high`, and `certain` says that few
+    rounds voted for a larger one. `times` has the least time of each number of requests, in memory latencies."""
 
     last: int | None
     low: int = 0

@@ -51,7 +51,7 @@ class Case:
         return f"{self.kernel.name}.{self.width}"
 
     def parameter(self, level: str) -> str:
-        """Return the name of the parameter for data sets in a level."""
+        """Return the name of the reported parameter for data in `level`, such as "bandwidth.l2.load.64.threads_1"."""
         return f"bandwidth.{level}.{self.name}.threads_{len(self.cpus)}"
 
 
