@@ -37,7 +37,7 @@ IDLE = Step(0, 0)
 
 @dataclass
 class Curve:
-    """Readings of all rounds, by load point (`Step`), the most important points first."""
+    """Latency and rate of all rounds, by load point (`Step`) in the order in which they are measured."""
 
     points: dict[Step, list[Reading]] = field(default_factory=dict)
 

@@ -197,7 +197,8 @@ class Fit:
 
     @property
     def explains_own(self) -> bool:
-        """Whether families explain the curves of distinct instructions: then what fits none is one instruction's."""
+        """Whether families of prefetchers explain the curves in which each access is by an instruction of its own. Then
+        what no family explains in the others needs one instruction that is repeated."""
         own = {name: self.curves[name] for name in (*ASCENDING, "shuffled") if name in self.curves}
         return Fit(own, self.line_size, self.params).explains
 

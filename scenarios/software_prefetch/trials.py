@@ -99,7 +99,8 @@ class Trials:
         return {state: np.concatenate([part[state] for part in parts]) for state in states}
 
     def done(self, probe: Probe, prefetched: str, others: Others | None = None) -> Answer:
-        """Decide whether a prefetch brings the line of a probe: compare the states `prefetched` and flushed."""
+        """Decide whether the prefetch in state `prefetched` brings the probe's line, against the same line flushed.
+        `others` chooses the addresses of what else the probe loads."""
         times = self.by_state(probe, (FLUSHED, prefetched), others)
         far = [Share.beyond(self.limit, times[state]) for state in (prefetched, FLUSHED)]
         return self.unless_ignored(done(far[0], far[1], self.params))

@@ -28,7 +28,7 @@ Whole = NDArray[np.int64]
 
 
 class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Tunables of the search for components, and of the choice which of them are levels."""
+    """Tunables of fitting loads' latencies by a mixture, and of choosing which of its components are cache levels."""
 
     alike: float = 0.03  # standard deviation of a component's latencies, relative: slices lie at several distances
     most_alike: float = 0.15  # the same for shared levels, at most: there it is what single loads of flushed lines show

@@ -228,7 +228,8 @@ class Bursts:
         return probe
 
     def loaded_late(self, probe: Probe, targets: tuple[int, ...]) -> Probe:
-        """Append interval 1: a timed load of the last target after all else is done, with its translation warm."""
+        """Return `probe` with interval 1 added: once what it loads and prefetches (`targets`) is there, a timed load of
+        the last target, with its translation warm."""
         last = targets[-1:]
         probe = self.settled(probe, len(targets))
         for target in last:
