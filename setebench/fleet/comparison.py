@@ -127,7 +127,7 @@ def compare(paths: Iterable[str | Path], progress: Callable[[str], None] = lambd
         notes.append(f"measured by different versions of the method, by which alone nodes may differ: {named}")
     names, answered = list(nodes), [column.answered for column in columns.values()]
     if all(len(set(own)) == len(own) for own in answered):
-        notes.append(SINGLE_RUNS)
+        notes.append("one run of each node: what disturbed a run looks like its node; several runs distinguish them")
     tests = [test for column in columns.values() if (test := test_of(column, len(names)))]
     return Fleet(
         nodes=in_order(names),
@@ -138,13 +138,6 @@ def compare(paths: Iterable[str | Path], progress: Callable[[str], None] = lambd
         open=[each for column in columns.values() for each in _open(column, names)],
         notes=notes,
     )
-
-
-SINGLE_RUNS = (
-    "one run of each node: whatever disturbed a run is indistinguishable from its node, and none can stand out by an "
-    "answer that is no number; several runs of each node, at different times, distinguish them"
-)
-"""What a comparison without repeated runs can't say."""
 
 
 def _parameter(test: Tested) -> Parameter:
