@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 import msgspec
 
 from setebench.report import numbers
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Document, Finding
 from setebench.text import visible
 
 _HEADINGS = {
@@ -162,22 +162,18 @@ def sections(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 def condensed(findings: Sequence[Finding]) -> list[Finding]:
     """The findings with those that stayed open for one reason as one, and with a long matrix of core-to-core latencies
     summed up: one line per state of the line."""
-    states: dict[str, list[Finding]] = {}
-    for finding in findings:
-        if finding.parameter.startswith(_PAIRS):
-            states.setdefault(finding.parameter.rpartition(".")[2], []).append(finding)
-    if sum(map(len, states.values())) <= _MOST_PAIRS:
+    pairs: dict[str, dict[str, float]] = {}
+    for each in findings:
+        if each.parameter.startswith(_PAIRS) and each.number is not None:
+            pairs.setdefault(each.parameter.rpartition(".")[2], {})[each.parameter] = each.number
+    if sum(map(len, pairs.values())) <= _MOST_PAIRS:
         return merged(findings)
-    found = merged(each for each in findings if not each.parameter.startswith(_PAIRS))
-    for state, members in states.items():
-        values = [each.number for each in members if each.number is not None]
-        none = Finding(parameter=f"{_PAIRS}*.{state}", outcome=Outcome.UNRESOLVED, reason="no pair was resolved")
-        if values:
-            low, high, mean, deviation = (f"{of(values):.0f}" for of in (min, max, fmean, pstdev))
-            method = f"average {mean}, standard deviation {deviation}, over {len(values)} of {len(members)} pairs"
-            shown = {"outcome": Outcome.MEASURED, "reason": None, "method": f"{method}; all of them in CSV and JSON"}
-            none = msgspec.structs.replace(none, value=f"{low} to {high} cycles", unit="string", **shown)
-        found.append(none)
+    found = merged(each for each in findings if not any(each.parameter in own for own in pairs.values()))
+    for state, own in pairs.items():
+        low, high, mean, deviation = (f"{of(own.values()):.0f}" for of in (min, max, fmean, pstdev))
+        method = f"average {mean}, standard deviation {deviation}, over {len(own)} pairs; all of them in CSV and JSON"
+        value = f"{low} to {high} cycles"
+        found.append(Finding(parameter=f"{_PAIRS}*.{state}", value=value, unit="string", method=method))
     return found
 
 
