@@ -198,7 +198,8 @@ def _in_turn(document: Document, left: Sequence[Step], ask: Ask, listener: Liste
     shared: dict[int, dict[str, Any]] = {step.session: {} for step in left}
     for place, step in enumerate(left, 1):
         head, begin, findings = f"[{place}/{len(left)}] {step.scenario}: ", time.monotonic(), list[Finding]()
-        how = Settings(progress=partial(_say, listener.progress, head), on_finding=findings.append)
+        say = partial(lambda head, line: listener.progress(head + line), head)
+        how = Settings(progress=say, on_finding=findings.append)
         settings = {**document.settings, "scenario": step.scenario, "options": {}}
         part = msgspec.structs.replace(document, settings=settings, findings=[])
         own, evidence, why = f"{EVIDENCE}{step.scenario}", dict[str, Any](), None
@@ -223,10 +224,6 @@ def _in_turn(document: Document, left: Sequence[Step], ask: Ask, listener: Liste
         document = _with(document, steps, placed, evidence)
         listener.saved(document)
     return document
-
-
-def _say(progress: Callable[[str], None], head: str, message: str) -> None:
-    progress(head + message)
 
 
 def _with(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,13 +31,7 @@ class Number(click.FloatRange):
 
 def several(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
     """One decorator of several."""
-
-    def decorate(command: Decorated) -> Decorated:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 machine_option = click.option(

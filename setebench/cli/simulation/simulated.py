@@ -31,8 +31,6 @@ NAME_HELP = "NAME is a shipped machine (see 'setebench sim list'), random:SEED, 
 DIFFERS = 3
 """Exit status of verify with --exit-code where the twin is contradicted."""
 
-LONGEST_LINE = 240
-
 
 def _machine_file(values: dict[str, Any]) -> Output:
     """Where a machine file goes. Raises `UsageError` for one that couldn't be opened by --machine."""
@@ -161,8 +159,7 @@ def verify_command(**values: Any) -> None:
     if target.path is None and target.form == "table":
         form = "#{number} {family}: {machine}, twin {twin}: {probe}"
         lines = [form.format(**each) for each in made.evidence["verify"]["worst"]]
-        short = [line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in lines]
-        click.echo("\n".join(["", *short]))
+        click.echo("\n".join(["", *lines]))
     if values["exit_code"] and checked.contradicted:
         raise click.exceptions.Exit(DIFFERS)
 
