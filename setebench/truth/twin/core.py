@@ -118,11 +118,8 @@ def tlb_shape(level: int, entries: int) -> tuple[int, int]:
 def _splintered(readings: Readings, draft: Draft) -> None:
     """Large pages whose tables are those of small pages, up to what a page walk takes, are held in 4 KiB parts: a walk
     to a whole one has a level less to read. A guest's may be, in TLBs and in memory, where no table says otherwise."""
-    path, compared = (
-        ("memory", "huge_pages_splintered"),
-        ("l1.entries", "l2.entries", "l1.miss_penalty", "l2.miss_penalty"),
-    )
-    names: list[str] = []
+    path, names = ("memory", "huge_pages_splintered"), list[str]()
+    compared = ("l1.entries", "l2.entries", "l1.miss_penalty", "l2.miss_penalty")
     for name in compared:
         small, large = (readings.get(f"tlb.{name}.{pages}") for pages in ("4k", "2m"))
         if small is None or large is None:
@@ -157,22 +154,26 @@ def memory(readings: Readings, draft: Draft) -> None:
     far = GROWTH * float(draft.fields[(*at(readings.levels), "latency_cycles")])
     usual = max(spec.Memory().latency_cycles, far)
     draft.fill(("memory", "latency_cycles"), readings.get("latency.memory"), usual, "the latency is open: a usual one")
-    peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
-    rate, line = readings.fact("ticks_per_second"), readings.line
+    peak = readings.get("loaded_latency.peak_bandwidth")
     if peak is None or peak.kind != "measured":  # what loads reached, which queues of cores may limit
         rates = (readings.get(name) for name in readings.names("bandwidth.memory.load."))
         numbers = (each for each in rates if each is not None and isinstance(each.value, (int, float)))
         peak = max(numbers, key=lambda each: float(each.value), default=None)
         peak = peak and peak.bounded("memory delivers as much at least")
-    if peak is not None and peak.value and ratio is not None and rate:
-        interval = computed(lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio)
-        draft.put(("memory", "interval_cycles"), interval)
+    draft.put(("memory", "interval_cycles"), _pace(readings, peak))
+
+
+def _pace(readings: Readings, rate: Reading | None) -> Reading | None:
+    """Cycles from one line to the next at a rate."""
+    ratio, hertz, line = readings.get("clock.cycles_per_tick"), readings.fact("ticks_per_second"), readings.line
+    if rate is None or not rate.value or ratio is None or not hertz:
+        return None
+    return computed(lambda giga, cycles: line * cycles * hertz / (giga * GIGA), rate, ratio)
 
 
 def streams(readings: Readings, draft: Draft) -> None:
     """What level 1 moves in a cycle, by the widest loads and stores of one thread, and the pace of lines to a level of
     which its misses in flight are not the reason. Copies show whether stores have ports of their own."""
-    ratio, hertz, line = readings.get("clock.cycles_per_tick"), readings.fact("ticks_per_second"), readings.line
     load, store, copy = (_widest(readings, f"l1.{kernel}", ".per_cycle") for kernel in ("load", "store", "copy"))
     if load and store and copy and min(load.value, store.value) > 0:
         width = float(load.parameters[0].split(".")[3])
@@ -183,12 +184,11 @@ def streams(readings: Readings, draft: Draft) -> None:
         times = (1 / load.value, 1 / store.value)
         if copy.value > 2 / math.sqrt(sum(times) * max(times)):  # nearer to both at once than to one after the other
             draft.put(("core", "store_cycles"), computed(lambda rate: parts.value / rate, store))
-    for level in (1, 2):
-        rate, further = _widest(readings, f"l{level + 1}.load"), (*at(level + 1), "latency_cycles")
-        if rate and rate.value and ratio and hertz and further in draft.fields:
-            pace = computed(lambda giga, cycles: line * cycles * hertz / (giga * GIGA), rate, ratio)
+    for level in (1, 2) if draft.fields.get(("core", "out_of_order"), True) else ():
+        pace, further = _pace(readings, _widest(readings, f"l{level + 1}.load")), (*at(level + 1), "latency_cycles")
+        if pace and further in draft.fields:
             entries = int(draft.fields[(*at(level), "mshr_entries")])
-            if draft.fields.get(("core", "out_of_order"), True) and pace.value * entries > OWN * draft.fields[further]:
+            if pace.value * entries > OWN * draft.fields[further]:
                 draft.put((*at(level), "fill_interval_cycles"), pace)
 
 

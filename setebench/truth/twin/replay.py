@@ -105,13 +105,10 @@ def replayed(readings: Readings, draft: Draft, first: int) -> int:
 def outgrown(readings: Readings) -> bool:
     """Whether runs of neighbouring lines by one instruction lead no further than those by many do: what goes by
     instructions does not follow them."""
-    base, one = (dict(zip(each.counts, each.all, strict=True)) for each in _by_one(readings))
-    both = base.keys() & one.keys() - {1}
-    return bool(both) and sum(one[count] - base[count] for count in both) <= len(both)
-
-
-def _by_one(readings: Readings) -> tuple[Leads, Leads]:
-    return leads(readings, CURVES["load"][:1]), leads(readings, CURVES["load"][1:2])
+    both = (leads(readings, (name,)) for name in CURVES["load"][:2])
+    base, one = (dict(zip(each.counts, each.all, strict=True)) for each in both)
+    counts = base.keys() & one.keys() - {1}
+    return bool(counts) and sum(one[count] - base[count] for count in counts) <= len(counts)
 
 
 def leads(readings: Readings, names: Sequence[str], step: int = 1, stride: int = 1) -> Leads:
@@ -128,7 +125,8 @@ def leads(readings: Readings, names: Sequence[str], step: int = 1, stride: int =
             came = np.array(present[last + stride :: stride], dtype=float) >= CAME  # none comes that has no fraction
             ahead.setdefault(count, _lead(came))
             vote = np.where(came, np.where(np.array(levels[last + stride :: stride]) == 0, 1, -1), 0)
-            votes[count] = _sum(votes.get(count, np.zeros(0, dtype=np.int64)), vote[: ahead[count]])
+            part = vote[: ahead[count]]
+            votes.setdefault(count, np.zeros(ahead[count], dtype=np.int64))[: len(part)] += part
     counts = sorted(ahead)
     if not counts:
         return Leads()
@@ -141,17 +139,11 @@ def _lead(came: NDArray[np.bool_]) -> int:
     return int(max(np.flatnonzero(came & (upto >= MOST)) + 1, default=0))
 
 
-def _sum(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sum of two lists of different lengths."""
-    length = max(len(one), len(other))
-    return np.pad(one, (0, length - len(one))) + np.pad(other, (0, length - len(other)))
-
-
 def _rising(votes: Sequence[NDArray[np.int64]]) -> list[int]:
     """How many lines from the first on are in level 1, never fewer after more accesses: the numbers for which most
     lines vote. Single lines may be mistaken."""
     size = max(map(len, votes)) + 1
-    every = [np.concatenate([[0], np.cumsum(_sum(each, np.zeros(size - 1, dtype=np.int64)))]) for each in votes]
+    every = [np.cumsum(np.pad(each, (1, size - 1 - len(each)))) for each in votes]
     best, chosen = np.zeros(size), list[NDArray[np.int64]]()
     for worth in every:
         above = np.maximum.accumulate(best)

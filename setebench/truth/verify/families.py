@@ -35,11 +35,7 @@ class Params:
     most_ring: int = 1 << 16  # lines; a chase over more takes longer than it is worth
     paced: float = 0.6  # part of the patterns whose accesses wait for each other: misses at once use up the entries
     pace: float = 1.2  # memory latencies from one of these to the next: what it brings has come
-    deep: tuple[float, ...] = (
-        0.1,
-        0.2,
-        0.45,
-    )  # of evictions that fill level 1, 2 and 3 alone; the rest any working set
+    deep: tuple[float, ...] = (0.1, 0.2, 0.45)  # of evictions that fill level 1, 2, 3 alone; others are of any size
     full: float = 1.25  # times the lines of a level is what evicts a line from it, at random places
     rest: float = 0.35  # of the lines of the next level, which keeps it then
     span: float = 1.15  # of the least to the most lines at least
