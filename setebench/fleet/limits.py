@@ -46,9 +46,9 @@ def _widened(parameter: Parameter, chance: float) -> Parameter:
 
 def _refused(usual: Parameter, finding: Finding) -> str | None:
     """How the finding differs from what a healthy node says; None where it doesn't, or leaves the question open."""
-    number, low, high = number_of(finding), usual.low, usual.high
     if finding.value is None or finding.outcome is Outcome.AT_LEAST:
         return None
+    number, low, high = finding.number if finding.outcome is Outcome.MEASURED else None, usual.low, usual.high
     if isinstance(usual.centre, str):
         answer = answer_text(finding) if number is None else f"{number:.9g}"
         return None if answer == usual.centre else f"{finding.parameter} is {answer} instead of {usual.centre}"
@@ -56,11 +56,6 @@ def _refused(usual: Parameter, finding: Finding) -> str | None:
         return None
     between = f"between {low:.5g} and {high:.5g} {usual.unit}"
     return f"{finding.parameter} is {number:.5g} {finding.unit}, not {between}"
-
-
-def number_of(finding: Finding) -> float | None:
-    """The number that a finding measured, else None."""
-    return finding.number if finding.outcome is Outcome.MEASURED else None
 
 
 def outside(document: Document, usual: dict[str, Parameter]) -> list[str]:

@@ -24,7 +24,7 @@ from reframe.core.builtins import run_before, sanity_function, variable
 from setebench import store
 from setebench.errors import UsageError
 from setebench.fleet import limits
-from setebench.results import Document
+from setebench.results import Document, Outcome
 
 RESULT = "setebench.json"
 
@@ -70,9 +70,8 @@ class SetebenchTest(rfm.RunOnlyRegressionTest):
     def report(self) -> None:
         """A performance variable for each number that was measured."""
         for finding in self._result().findings:
-            number = limits.number_of(finding)
-            if number is not None:
-                shown = sn.make_performance_function(lambda value=number: value, finding.unit or "1")
+            if finding.number is not None and finding.outcome is Outcome.MEASURED:
+                shown = sn.make_performance_function(lambda value=finding.number: value, finding.unit or "1")
                 self.perf_variables[finding.parameter] = shown
 
     def _result(self) -> Document:
