@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from setebench.text import ranges
 
-_NUMBERED = re.compile(r"\A([^\[\],]*?)(\d+)([^\d\[\],]*)\Z")
+_NUMBERED = re.compile(r"([^\[\],]*?)(\d+)([^\d\[\],]*)")
 _PIECES = re.compile(r"(\d+)")
 
 
@@ -25,15 +25,12 @@ def _sorting_key(name: str) -> tuple[list[tuple[int, str]], str]:
 def folded(names: Iterable[str]) -> str:
     """All names in one line: those that differ in their last number alone, of one width, as ranges, n[001-003,007].io;
     `none` of none."""
-    texts: list[str] = []
-    parts: dict[tuple[str, str, int], list[int]] = {}
+    parts: dict[tuple[str, str, int], list[str]] = {}
     for name in dict.fromkeys(names):
-        found = _NUMBERED.match(name)
-        if found is None:
-            texts.append(name)
-        else:
-            parts.setdefault((found[1], found[3], len(found[2])), []).append(int(found[2]))
-    for (head, end, width), numbers in parts.items():
-        said = ranges(numbers, width)
-        texts.append(f"{head}{said}{end}" if len(numbers) == 1 else f"{head}[{said}]{end}")
+        head, number, end = found.groups() if (found := _NUMBERED.fullmatch(name)) else (name, "", "")
+        parts.setdefault((head, end, len(number)), []).append(number)
+    texts = (
+        f"{head}{numbers[0]}{end}" if len(numbers) == 1 else f"{head}[{ranges(map(int, numbers), width)}]{end}"
+        for (head, end, width), numbers in parts.items()
+    )
     return ",".join(in_order(texts)) or "none"
