@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from setebench import registry
+from setebench import registry, store
 from setebench.campaign import NAME
 from setebench.cli.options import PATH, Number, fast_option, folder_option, forms_options, quiet_option, seed_option
 from setebench.cli.output import Output
@@ -165,7 +165,7 @@ def simulate(**values: Any) -> None:
     if plan.odd > plan.nodes:  # before machines are run for minutes
         raise UsageError(f"{plan.odd} odd ones of {plan.nodes} nodes are too many")
     if values["recorded"] is not None:
-        recording = made.read_recording(values["recorded"])
+        recording = store.load_as(values["recorded"], made.Recording)
     else:
         task = Task(machine="plain", noise="guest", scenarios=("latency",), fast=True, seed=values["seed"])
         recording = made.record(task, MACHINES, lambda done: progress(f"{done} of {MACHINES} simulated machines run"))

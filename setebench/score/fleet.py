@@ -43,13 +43,6 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[Run]
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What is odd about a node, and the parameters, of those that most recorded runs report, that show it."""
-
-    what: str
-    parameters: tuple[str, ...]
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The fleet to make: `nodes` in all, `odd` of them slower at one level, with `runs` runs each."""
 
@@ -74,12 +67,7 @@ def record(task: Task, count: int, received: Callable[[int], None] = lambda _don
     return Recording(scenarios=task.scenarios, fast=task.fast, runs=runs)
 
 
-def read_recording(path: Path) -> Recording:
-    """Raises `UsageError` for a file that is none."""
-    return store.load_as(path, Recording)
-
-
-def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
+def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, dict[str, Any]]:
     """Write the fleet's results into a new or empty folder, a file a run, and what is true of it beside them; the same
     for the same recording and plan. Returns the odd nodes. Raises `UsageError` for a folder that can't be used, or
     where the recording has too little for the plan."""
@@ -90,21 +78,20 @@ def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
     if store.make_folder(folder):
         raise UsageError(f"the directory {str(folder)!r} holds other files; name another one")
     rng, digits = np.random.default_rng(plan.seed), len(str(plan.nodes))
-    chosen, odd = set(rng.choice(plan.nodes, plan.odd, replace=False).tolist()), dict[str, Change]()
+    chosen, odd = set(rng.choice(plan.nodes, plan.odd, replace=False).tolist()), dict[str, dict[str, Any]]()
     for number in range(plan.nodes):
-        name, moved = f"n{number + 1:0{digits}d}", tuple[str, ...]()
+        name, moved = f"n{number + 1:0{digits}d}", list[str]()
         runs = [recording.runs[place].findings for place in rng.choice(len(recording.runs), plan.runs, replace=False)]
         if number in chosen:
-            odd[name] = changes[int(rng.integers(len(changes)))]
-            moved = odd[name].parameters
+            what, moved = list(changes.items())[int(rng.integers(len(changes)))]
+            odd[name] = {"what": what, "parameters": moved}
         for run, findings in enumerate(runs, 1):
-            document = _document(
-                recording, name, [_slower(each) if each.parameter in moved else each for each in findings]
-            )
+            changed = [_slower(each) if each.parameter in moved else each for each in findings]
+            document = _document(recording, name, changed)
             # not store.save: ten thousand small files, each synchronised to the disk, would take minutes
             (folder / f"{name}.run-{run}.json").write_bytes(store.dumps(document))
     store.write(folder / RECORDED, msgspec.json.encode(recording) + b"\n")
-    known = {"schema": 1, "plan": store.plain(plan), "odd": store.plain(odd)}
+    known = {"schema": 1, "plan": store.plain(plan), "odd": odd}
     store.write(folder / TRUTH, msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
     return odd
 
@@ -121,15 +108,14 @@ def _document(recording: Recording, node: str, findings: list[Finding]) -> Docum
     )
 
 
-def _changes(recording: Recording) -> list[Change]:
-    """Every level, and memory, that may answer later, with what most recorded runs report of its latency."""
+def _changes(recording: Recording) -> dict[str, list[str]]:
+    """What may be odd about a node, a level or memory that answers later, and the parameters that show it, of those
+    that most recorded runs report."""
     numbers = (each for run in recording.runs for each in run.findings if isinstance(each.value, float))
     often = [name for name, n in Counter(each.parameter for each in numbers).items() if 2 * n > len(recording.runs)]
-    found = []
-    for place in ("l1", "l2", "l3", "l4", "memory"):
-        own = tuple(name for name in often if f"{name}.".startswith(f"latency.{place}."))
-        found += [Change(what=f"{place} answers later", parameters=own)] if own else []
-    return found
+    places = ("l1", "l2", "l3", "l4", "memory")
+    found = {place: [name for name in often if f"{name}.".startswith(f"latency.{place}.")] for place in places}
+    return {f"{place} answers later": own for place, own in found.items() if own}
 
 
 def _slower(finding: Finding) -> Finding:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from fleets import RECORDED, number, put
 
+from setebench import store
 from setebench.cli.fleet import fleet
 from setebench.errors import UsageError
 from setebench.fleet.comparison import compare
@@ -21,7 +22,7 @@ PLAN = made.Plan(nodes=60, odd=2, seed=5)
 
 @pytest.fixture(scope="module")
 def recording() -> made.Recording:
-    return made.read_recording(RECORDED)
+    return store.load_as(RECORDED, made.Recording)
 
 
 def test_odd_nodes_and_their_parameters_are_named_and_nothing_else(recording: made.Recording, tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_odd_nodes_and_their_parameters_are_named_and_nothing_else(recording: ma
     assert len(odd) == 2
     found = compare([tmp_path / "fleet"])
     assert {(mark.node, mark.parameter) for mark in found.alarms} >= {
-        (node, name) for node, change in odd.items() for name in change.parameters if "vector" not in name
+        (node, name) for node, change in odd.items() for name in change["parameters"] if "vector" not in name
     }
     assert {mark.node for mark in found.marks} == set(odd)
     truth = json.loads((tmp_path / "fleet/truth.json").read_text())
