@@ -120,7 +120,7 @@ def run(**values: Any) -> None:
         with progress.interruptible(lambda: going_on), _place(values, problem) as place:
             if not place.nodes:
                 raise UsageError("there are no nodes that are up")
-            folder = Folder.open(values["folder"], plan)
+            folder = Folder(values["folder"], plan)
             limits = {"limit_seconds": values["limit"], "at_once": values["at_once"] or len(place.nodes)}
             complete = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
         progress.result(f"{sum(complete)} answers of {len(place.nodes)} nodes")

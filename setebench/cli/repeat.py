@@ -57,7 +57,7 @@ def repeat(**values: Any) -> None:
     target = Output.choose(values)
     name = checked_scenario(values["scenario"])
     own = {key: values[key] for key in ("machine", "cpu", "seed", "fast", "runs")}
-    folder = Folder.open(values["folder"], Plan(scenarios=(name,), **own))
+    folder = Folder(values["folder"], Plan(scenarios=(name,), **own))
     place = Place(nodes=(HERE,), perform=lambda _node, command, seconds: perform(command, seconds))
     with Progress(quiet=values["quiet"]) as progress:
         problem = partial(progress.result, always=True)

@@ -47,12 +47,9 @@ class Folder:
     """Results of a plan: `NODE/SCENARIO.run-K.json`."""
 
     def __init__(self, path: Path, plan: Plan) -> None:
-        self.path, self.plan = path, plan
-
-    @classmethod
-    def open(cls, path: Path, plan: Plan) -> Folder:
         """The folder is made if it isn't there. Raises `UsageError` where it can't be used, or holds something else or
         results of another plan; more runs than before are no other plan."""
+        self.path, self.plan = path, plan
         holds = store.make_folder(path)
         if holds and not (path / PLAN).exists():
             raise UsageError(f"the directory {str(path)!r} holds other files; name another one")
@@ -62,7 +59,6 @@ class Folder:
             if old != new:
                 raise UsageError(f"{str(path)!r} was begun with another {name}: {old!r}, not {new!r}")
         store.write(path / PLAN, msgspec.json.encode(plan) + b"\n", force=True)
-        return cls(path, plan)
 
     def file(self, job: Job) -> Path:
         """Where that job's result is or will be."""

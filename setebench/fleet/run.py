@@ -99,16 +99,13 @@ class Run:
 _running: set[subprocess.Popen[bytes]] = set()
 
 
-def _die_with_parent() -> None:
-    """Else a node whose worker has died goes on measuring for nobody."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def perform(command: Sequence[str], seconds: float) -> bytes:
     """The output of a command here, which has a session of its own, so that all that it starts ends with it. Raises
     `NoAnswerError`."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent, **pipes) as process:  # type: ignore[call-overload]
+    # else a node whose worker has died goes on measuring for nobody
+    die = partial(ctypes.CDLL(None).prctl, _PR_SET_PDEATHSIG, signal.SIGKILL)
+    with subprocess.Popen(command, start_new_session=True, preexec_fn=die, **pipes) as process:  # type: ignore[call-overload]
         _running.add(process)
         try:
             output, errors = process.communicate(timeout=seconds)
