@@ -107,10 +107,8 @@ def _verified(document: Document, plan: Plan, saved: Path | None, progress: Prog
 
 
 def _way_on(plan: Plan, saved: Path | None) -> str:
-    if saved is None:
-        return "nothing was written (with -o FILE, --resume FILE could go on from here)."
-    if not saved.exists():
-        return "nothing was written, as no scenario had ended."
+    if saved is None or not saved.exists():
+        return "nothing was written (with -o FILE, --resume FILE goes on behind the first scenario)."
     machine = f" --machine {plan.machine}" if campaign.runs_code(plan.machine) else ""
     return f"go on with: setebench characterize --resume {saved}{machine}"
 
