@@ -124,7 +124,8 @@ def _splintered(readings: Readings, draft: Draft) -> None:
         small, large = (readings.get(f"tlb.{name}.{pages}") for pages in ("4k", "2m"))
         if small is None or large is None:
             continue
-        if not small.value or max(small.ends[0], large.ends[0]) > min(map(_most, (small, large))):
+        most = (each.ends[1] for each in (small, large) if each.kind != "bounded" or each.high is not None)
+        if not small.value or max(small.ends[0], large.ends[0]) > min(most, default=math.inf):
             return
         names += [*small.parameters, *large.parameters] if "bounded" not in (small.kind, large.kind) else []
     if len(names) == 2 * len(compared):
@@ -132,11 +133,6 @@ def _splintered(readings: Readings, draft: Draft) -> None:
         draft.put(path, Reading(True, "bounded", parameters=tuple(names), why=why))
     elif names and readings.guest:
         draft.assume(path, True, "a guest's may be, and no table of large pages differs from that of small ones")
-
-
-def _most(reading: Reading) -> float:
-    """The upper end of what it may be."""
-    return math.inf if reading.kind == "bounded" and reading.high is None else float(reading.ends[1])
 
 
 # -- memory and other cores ----------------------------------------------------------------------------------------
