@@ -115,5 +115,7 @@ def draw(plotted: Callable[[dict[str, Any]], Any], document: Document, path: Pat
     """Draw the evidence of a document into a file."""
     quieten_matplotlib()
     figure = plotted(document.evidence)
-    plot.add_machine(figure, document.machine.name + (" (simulated)" if document.machine.kind == "sim" else ""))
+    if not figure.get_suptitle():
+        name = document.machine.name + (" (simulated)" if document.machine.kind == "sim" else "")
+        figure.suptitle(plot.literal(name), fontsize=9, color="0.3")
     plot.save(figure, path, force)

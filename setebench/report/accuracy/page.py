@@ -43,14 +43,11 @@ def _overview(run: Document) -> Iterator[str]:
     together = {**run["by_machine"], "calibration": run["calibration"]}
     rows = [[name, *_cells(table)] for name, table in [*run["accuracy"].items(), ("all together", together)]]
     yield in_columns(rows, ["scenario", *HEADS], markdown=True)
-    bad = [name for each in run["accuracy"].values() for name, row in each["parameters"].items() if _is_bad(row)]
+    every = [entry for each in run["accuracy"].values() for entry in each["parameters"].items()]
+    bad = [name for name, row in every if row["wrong"] or row["miscalibrated"]]
     named = [[f"`{row[0]}`", *row[1:-1]] for _, rows in by_scenario(run["accuracy"]) for row in rows if row[0] in bad]
     if named:
         yield f"\n{in_columns(named, ['wrong or miscalibrated', 'rows', *SHARES, 'coverage'], markdown=True)}"
-
-
-def _is_bad(row: Document) -> bool:
-    return bool(row["wrong"] or row["miscalibrated"])
 
 
 def _cells(table: Document) -> list[str]:

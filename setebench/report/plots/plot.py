@@ -75,12 +75,6 @@ def style(index: int, markers: bool = True) -> dict[str, Any]:
     return drawn | ({"marker": marker, "markerfacecolor": face, "markersize": 4} if markers else {})
 
 
-def add_machine(figure: Figure, machine: str) -> None:
-    """Put the machine's name over the figure, unless it has a heading already."""
-    if not figure.get_suptitle():
-        figure.suptitle(literal(machine), fontsize=9, color="0.3")
-
-
 def literal(text: str) -> str:
     """`text` as it stands: a dollar sign would start mathematics, a control character ends up as a box."""
     return visible(text).replace("$", r"\$")
@@ -157,7 +151,6 @@ def save(figure: Figure, path: str | Path, force: bool = False) -> None:
     """Write the figure as PNG, SVG or PDF by the name's extension, whole or not at all. Raises `UsageError` for an
     unknown extension or an unwritable file."""
     form = check_extension(path)
-    store.check_target(path, force)
     store.write(path, encode(figure, form), force)
 
 
