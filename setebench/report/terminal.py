@@ -56,7 +56,8 @@ def terminal_table(view: View, page: Opening | None, width: int | None, colour: 
         if not (page and page_alone):
             _print_lines(console, [*lines, *([""] if page else [])])
             console.print(_rich_table(view, notes_fit) if view.document.findings else "no findings")
-            lines = [] if notes_fit else view.notes()
+            notes = [(each.parameter, each.reason or each.method) for each in view.document.findings if not notes_fit]
+            lines = [visible(f"{parameter}: {note}") for parameter, note in notes if note]
         _print_lines(console, [*lines, *shortcomings(view.document)])
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 

@@ -98,11 +98,6 @@ class View:
         ]
         return [visible(cell) for cell in cells]
 
-    def notes(self) -> list[str]:
-        """The notes alone, each behind its parameter."""
-        notes = ((each.parameter, each.reason or each.method) for each in self.document.findings)
-        return [visible(f"{parameter}: {note}") for parameter, note in notes if note]
-
 
 def verified(document: Document) -> list[str]:
     """What the table is worth on its machine, where it was held against it; nothing else."""
