@@ -30,8 +30,8 @@ def run_paired(context: Context, probe: Probe, placements: Placements, *, access
 
 
 def paired(context: Context, ticks: NDArray[np.int64], accesses: int) -> Paired:
-    """Return the ticks of a paired probe, shape (samples, intervals), with what converts them to cycles. `accesses` is
-    the number of memory accesses in its longest question."""
+    """Bundle `ticks`, shape (samples, intervals), of a probe whose timed parts lie between two references, with what
+    converts them to cycles. `accesses` is the number of memory accesses in its longest timed part."""
     step, cycles = step_ticks(context), reference(context).cycles
     return Paired(ticks=ticks, step_ticks=step, reference_cycles=cycles, accesses=accesses)
 

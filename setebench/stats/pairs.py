@@ -87,8 +87,8 @@ def _selected(paired: Paired, question: int, params: PairsParams) -> tuple[Numbe
 
 
 def cycles(paired: Paired, question: int = 0) -> Numbers:
-    """Return the core cycles of the question with that number in each undisturbed sample, shape (undisturbed samples,).
-    On a coarse clock single values are off by up to a step, but their mean is unbiased."""
+    """Return the core cycles of the probe's timed part number `question` in each undisturbed sample, shape (undisturbed
+    samples,). On a coarse clock single values are off by up to a step, but their mean is unbiased."""
     body, references = _selected(paired, question, PARAMS)
     return np.asarray(2 * paired.reference_cycles * body / references)
 

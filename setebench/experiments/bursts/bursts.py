@@ -221,7 +221,7 @@ class Bursts:
         return probe.fence()
 
     def requested(self, probe: Probe, targets: tuple[int, ...], burst: Burst) -> Probe:
-        """Append the loads or prefetches of the burst's targets to `probe`."""
+        """Return `probe` extended by a load or prefetch, as `burst` says, at each of the byte offsets `targets`."""
         for target in targets:
             probe = probe.load(TARGETS + (target ^ self.size)) if burst.warmed else probe
             probe = probe.prefetch(TARGETS + target, burst.hint) if burst.hint else probe.load(TARGETS + target)
