@@ -170,8 +170,8 @@ def leads_of(curve: Curve, came: NDArray[np.bool_], line_size: int) -> list[int]
 
 def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int) -> dict[str, list[int]]:
     """Return the distances in lines ahead of a run at which prefetches fill L1 ("l1"), and those at which they only
-    fill a further level ("l2"). `came`, shape (numbers of accesses, lines), masks the prefetched lines; at each distance
-    the shares of loads that each level served are summed, and the larger sum decides."""
+    fill a further level ("l2"). `came`, shape (access numbers, lines), masks the prefetched lines; at each distance the
+    shares of loads that each level served are summed, and the larger sum decides."""
     rows, lines = np.nonzero(came)
     distances = np.maximum(lines - rounds[0].curve.last(line_size)[rows], 0)
     first = np.bincount(distances, np.mean([seen.first[came] for seen in rounds], axis=0), 1)
