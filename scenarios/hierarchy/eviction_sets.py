@@ -93,24 +93,26 @@ def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params
     congruent = len(whole.own) - len(found.own)
     bits = (TLB_PAGE_BYTES // context.line_size).bit_length() - 1
     wanted = min(affordable // bits, int(params.seen * len(tested) / max(congruent, 1)))
+    clear = found.ways + evictions.params.others
+    wanted = max(min(wanted, len(whole.others) - clear), 0)  # lines that aren't there must not count as tested
+    every = [1 << bit for bit in range(bits)] if congruent else []
     return EvictionRound(
         ways=found.ways,
         pages=len(further),
         tested=len(tested),
         congruent=congruent,
         elsewhere=wanted,
-        mixed=tuple(_elsewhere(evictions, whole, 1 << bit, wanted) for bit in range(bits)) if congruent else (),
+        mixed=tuple(_elsewhere(evictions, whole, changed, (clear, wanted)) for changed in every),
     ), whole
 
 
-def _elsewhere(evictions: Evictions, whole: CacheSet, changed: int, count: int) -> int:
-    """Return how many of `count` lines lie in the victim's set although their number in the page differs in the bits
-    `changed`. They are evicted by its set with lines that clear nearer caches, but not by the latter alone. Their pages
-    have no line of the set at the victim's offset, which a prefetcher could load along with the set."""
-    own, clear = whole.own[1 : whole.ways + 1], whole.ways + evictions.params.others
-    pages = evictions.pool.rng.permutation(whole.others)[: clear + count]
-    clearing, lines = np.split(pages ^ changed * evictions.context.line_size, [clear])
-    evicted = lines[evictions.congruent(lines, np.append(own, clearing))]
+def _elsewhere(evictions: Evictions, whole: CacheSet, changed: int, counts: tuple[int, int]) -> int:
+    """Return how many lines lie in the victim's set although their number in the page differs in the bits `changed`, of
+    `counts[1]` that are tested. They are evicted by its set with `counts[0]` lines that clear nearer caches, but not by
+    the latter alone. Their pages have no line of the set at the victim's offset: a prefetcher could load it, too."""
+    pages = evictions.pool.rng.permutation(whole.others)[: sum(counts)]
+    clearing, lines = np.split(pages ^ changed * evictions.context.line_size, [counts[0]])
+    evicted = lines[evictions.congruent(lines, np.append(whole.own[1 : whole.ways + 1], clearing))]
     return len(evicted) - int(evictions.congruent(evicted, clearing).sum())
 
 

@@ -77,6 +77,17 @@ def test_a_hash_is_reported_as_one_or_nothing_is() -> None:
     assert (found["size"].value is not None and found["size"].value <= 256 * 4 * 64) or found["size"].value == 3.5e4
 
 
+def test_lines_that_a_small_pool_lacks_do_not_count_as_tested() -> None:
+    """Of 90 pages five or so are congruent: at other offsets more lines are wanted than there are."""
+    calibration = Calibration(levels=LEVELS, line_bytes=64)
+    context = Context(machine=quiet(l2={"sets": 1024, "ways": 4}), calibration=calibration)
+    pool = Pool(context, 90)
+    rounds = [measure_eviction(context, pool)[0] for _ in range(6)]
+    pool.close()
+    assert any(each.elsewhere for each in rounds)
+    assert all(each.elsewhere <= each.tested - each.congruent - each.ways for each in rounds if each.ways)
+
+
 def counted(ways: int, congruent: int, tested: int = 8171, mixed: tuple[int, ...] = (0,) * 6) -> EvictionRound:
     return EvictionRound(ways=ways, pages=8171, tested=tested, congruent=congruent, elsewhere=1600, mixed=mixed)
 
