@@ -80,9 +80,7 @@ def named(fit: Fit) -> dict[str, Report]:
 def _family(fit: Fit, name: str) -> Report:
     report, there = Report(name), name in fit.model
     gain = fit.total(without(fit.model, name)) - fit.best if there else 0.0
-    alone = f"l{3 - int(name[1])}{name[2:]}" not in fit.model  # two of a kind make up for each other's rules
-    most = alone and gain > fit.params.over_rest * fit.best
-    sure = fit.explains or not fit.model or (most if there else name in ONE_WAY)
+    sure = fit.explains or not fit.model or (not there and name in ONE_WAY)
     if not sure:
         report.open("present", UNEXPLAINED)
     elif there and gain < fit.params.least_gain:

@@ -27,7 +27,6 @@ class Params:
     least_gain: float = 1.2  # lines that a family must explain to be added, or a worse value must lose
     screened: int = 6  # curves (those with most unexplained) on which families are first compared; more take time
     unexplained: float = 0.02  # share of the cost without a model, above which a model names nothing
-    over_rest: float = 8.0  # times the unexplained cost, which a family must explain to be named all the same
     strange: float = 0.17  # the same, above which the lines are reported as another behaviour without a name
     tried: int = 3  # candidates whose rules are refined at a time; more take time
     as_good: float = 0.7  # lines that another value of a rule may lose to be as good: less than one clear line
