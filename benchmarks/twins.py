@@ -1,10 +1,10 @@
 """How far twins of random simulated machines are right, and how well `verify` and `fit` tell right from wrong ones.
 
-    python benchmarks/twins.py found --machines 60    # twins of what `characterize --fast` finds, in per cent of lines
+    python benchmarks/twins.py found --answers FILE   # twins of what a score with these answers found
     python benchmarks/twins.py wrong --machines 50    # exact twins, and four of each machine with a wrong field each
     python benchmarks/twins.py fitted --machines 5    # parts of fresh probes that wrong ones miss, before fit and after
 
-A line of JSON for each twin, then median, least and mean. The machines' numbers follow from a hash.
+A line of JSON for each twin, then median, least and mean. The numbers of machines without answers follow from a hash.
 """
 
 from __future__ import annotations
@@ -14,26 +14,39 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from setebench.campaign import characterize
+from setebench import store
+from setebench.results import Document, MachineRecord
+from setebench.score.stream import read
+from setebench.score.tasks import Answer
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import load
+from setebench.sim.machine import facts_of
 from setebench.truth.fit import changed, fit
 from setebench.truth.twin import Twin, fields_of, make_twin, twin_of_file
 from setebench.truth.verify.check import Request, Verified, answered, least_difference, scaled, verify
 from setebench.truth.verify.document import as_document
 
-SKIPPED = ("stream", "loaded-latency", "bandwidth")  # which say nothing of the levels that serve lines
 WRONG, FACTORS, LEAST_SHIFT = 4, (0.5, 0.7, 1.4, 2.0), 0.02  # of a number; part of the probes that must show it
 
 
-def found(request: Request) -> Iterator[dict[str, Any]]:
+def found(request: Request, answer: Answer) -> Iterator[dict[str, Any]]:
     """What the twin of a machine's findings predicts of it, and which part that is of its own answers."""
-    document = characterize(request.machine, skip=SKIPPED, fast=True, seed=request.seed)
+    facts = facts_of(load(answer.machine))
+    document = Document(
+        tool=store.this_tool(),
+        machine=MachineRecord(kind=facts.kind, name=facts.name, facts=store.plain(facts), environment={}),
+        settings={},
+        started="",
+        elapsed_seconds=0.0,
+        findings=answer.findings,
+        evidence={"prefetchers": answer.curves},
+    )
     checked = as_document(verify(make_twin(document), request), document)
     row = {key: checked[f"verify.all.{key}"].number or 0.0 for key in ("agreement", "ceiling", "defaults")}
     yield {**row, "part": row["agreement"] / row["ceiling"]}
@@ -85,19 +98,22 @@ def mistaken(checked: Verified) -> Iterator[tuple[Twin, dict[str, Any]]]:
 
 def main() -> None:
     parser, rows = argparse.ArgumentParser(description=__doc__.split("\n")[0]), list[dict[str, Any]]()
-    questions = {"found": found, "wrong": wrong, "fitted": fitted}
-    parser.add_argument("question", choices=questions)
+    questions = {"wrong": wrong, "fitted": fitted}
+    parser.add_argument("question", choices=("found", *questions))
+    parser.add_argument("--answers", type=Path, help="of `setebench score`, for `found`")
     parser.add_argument("--machines", type=int, default=60)
     parser.add_argument("--first", type=int, default=1, help="place of the first machine in the list")
     parser.add_argument("--probes", type=int, default=240)
     options = parser.parse_args()
+    done = read(options.answers)[1] if options.question == "found" else {}
     for place in range(options.first, options.first + options.machines):
         digest = hashlib.sha256(f"twins of findings {place}".encode()).digest()
         number = int.from_bytes(digest[:4], "big") % 1_000_000
-        request = Request(machine=f"sim:random:{number}", minutes=None, trials=options.probes, seed=number)
-        for row in questions[options.question](request):
+        name = sorted(done)[place - 1] if done else f"random:{number}"
+        request = Request(machine=f"sim:{name}", minutes=None, trials=options.probes, seed=number)
+        for row in found(request, done[name]) if done else questions[options.question](request):
             rows.append(row)
-            print(json.dumps({"machine": number, **row}), flush=True)
+            print(json.dumps({"machine": name, **row}), flush=True)
     for key in dict.fromkeys(key for row in rows for key in row if key != "field"):
         values = [float(row[key]) for row in rows if key in row]
         print(

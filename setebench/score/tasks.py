@@ -64,14 +64,15 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a task: findings and truth, scenarios that didn't go through, parameters that the machine has, but
-    whose truth isn't known, and the CPU time that the scenarios took. `lost` says why the task was not carried out at
-    all: then there are neither findings nor truths to judge."""
+    whose truth isn't known, the prefetcher map's curves, which a twin of the findings replays, and the CPU time that
+    scenarios took. `lost` says why the task was not carried out at all: then there are neither findings nor truths."""
 
     machine: str
     findings: list[Finding] = []
     truths: list[Finding] = []
     failures: list[Failure] = []
     left_open: frozenset[str] = frozenset()
+    curves: dict[str, Any] = {}
     cpu_seconds: float = 0.0
     lost: str | None = None
 
@@ -83,6 +84,7 @@ def perform(task: Task) -> Answer:
     machine, advised = with_noise(load(task.machine), task.noise), ADVICE in task.scenarios
     known = tuple(truth(machine)) if advised and not task.from_findings else ()
     findings, failures, calibrated, pace = list[Finding](), list[Failure](), dict[str, Any](), None
+    curves: dict[str, Any] = {}
     begin = time.process_time()
     for name in task.scenarios:
         scenario, before = registry.scenario(name), len(findings)
@@ -95,6 +97,7 @@ def perform(task: Task) -> Answer:
                     store.require_finite(finding)
                     findings.append(msgspec.convert(store.plain(finding), Finding))  # without numpy's numbers
                 calibrated = {"calibration": context.calibration}
+                curves = store.plain(context.evidence.get("prefetchers", curves))
                 if any(finding.parameter.startswith("clock.") for finding in findings[before:]):
                     pace = seen_pace(opened)
         except Exception as error:  # a scenario's defect costs its own rows, and is counted
@@ -107,6 +110,7 @@ def perform(task: Task) -> Answer:
         truths=[*truth(machine, pace), *(_advice_truths() if advised else ())],
         failures=failures,
         left_open=left_open(machine),
+        curves=curves,
         cpu_seconds=seconds,
     )
 
