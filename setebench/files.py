@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from setebench.text import in_bytes
+
 MOST_BYTES = 256 << 20
 """Of a file that is read as a whole."""
 
@@ -30,5 +32,5 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
     with opened(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB" if most >> 20 else f"larger than {most >> 10} KiB")
+        raise OSError(errno.EFBIG, f"larger than {in_bytes(most)}")
     return data

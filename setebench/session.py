@@ -20,6 +20,7 @@ from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding, MachineRecord
 from setebench.scenario import Context, Scenario, ignore
+from setebench.text import in_bytes
 
 LEAST_MEMORY = 16 << 20
 """Bytes of a machine without which no question can be put: a sweep over sizes takes 8 MiB, of half of what there is."""
@@ -122,7 +123,7 @@ def answered(
     )
     with _in_a_line(machine):
         if (room := machine.facts.memory_bytes) < LEAST_MEMORY:
-            little = f"{room / (1 << 20):.3g} MiB may be used, and a question takes at least {LEAST_MEMORY >> 20}"
+            little = f"{in_bytes(room)} may be used, and a question takes at least {in_bytes(LEAST_MEMORY)}"
             raise UnsupportedError(f"too little memory: {little}; free some, or raise this control group's limit")
         if scenario.builds_on:
             path = context.options.get("result")

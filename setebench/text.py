@@ -40,6 +40,18 @@ def remarks(value: Any) -> Any:
     return value
 
 
+_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
+
+
+def in_bytes(size: float) -> str:
+    """A size: 32 KiB, 1.5 MiB, 48 bytes. What is no multiple of a sixteenth of a unit is an estimate of three digits:
+    28.3 KiB."""
+    unit = next((unit for unit, factor in _UNITS.items() if size >= factor), "bytes")
+    amount = size / _UNITS.get(unit, 1)
+    exact = (16 * amount).is_integer() or amount >= 999
+    return f"{amount:.{4 if exact else 3}g} {unit}"
+
+
 def ranges(numbers: Iterable[int], width: int = 0) -> str:
     """Whole numbers in short, as the kernel and Slurm write them: "0-3,8", or of three digits "000-003,008"; "none"."""
     texts = []

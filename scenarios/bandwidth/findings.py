@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.streams.timed import Case, Stream
-from setebench.report.numbers import in_bytes
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.rounds import rate_of_rounds
+from setebench.text import in_bytes
 
 EVIDENCE = "bandwidth"
 

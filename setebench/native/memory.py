@@ -16,6 +16,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.host.cgroup import read_limits
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import MemoryNode, Region
+from setebench.text import in_bytes
 
 SMALL_PAGE = 4096
 HUGE_PAGE = 2 * 1024 * 1024
@@ -100,14 +101,14 @@ def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:
     size = max(1, -(-size // page_size)) * page_size
     room = available_bytes()
     if page_size != GIANT_PAGE and size > room:  # of giant pages only reserved ones count, and those are not available
-        raise UnsupportedError(f"{size >> 20} MiB were wanted, but only {room >> 20} MiB of memory are available")
+        raise UnsupportedError(f"{in_bytes(size)} were wanted, but only {in_bytes(room)} of memory are available")
     region = _small_region(size) if page_size == SMALL_PAGE else _huge_region(size, page_size)
     if populate:
         region.touch()
     huge = region.backing().get(HUGE_PAGE, 0) if populate and region.granted == "madvise" else region.size
     if huge < region.size:  # advice alone proves nothing
         raise UnsupportedError(
-            f"the kernel backed {huge >> 20} of {region.size >> 20} MiB by 2 MiB pages; "
+            f"the kernel backed {in_bytes(huge)} of {in_bytes(region.size)} by 2 MiB pages; "
             "reserve some (vm.nr_hugepages) or set transparent_hugepage/enabled to madvise"
         )
     return region
@@ -118,7 +119,7 @@ def _map(size: int, flags: int) -> mmap.mmap:
         return mmap.mmap(-1, size, flags=flags)
     except OSError as error:
         raise UnsupportedError(
-            f"the system refuses {size >> 20} MiB of memory ({error.strerror}); raise its limits (ulimit -v)"
+            f"the system refuses {in_bytes(size)} of memory ({error.strerror}); raise its limits (ulimit -v)"
         ) from error
 
 
@@ -144,7 +145,7 @@ def _huge_region(size: int, page_size: int) -> NativeRegion:
     except OSError as error:
         if page_size == GIANT_PAGE:
             raise UnsupportedError(
-                f"{size >> 30} free pages of 1 GiB are needed; reserve them in {_RESERVED}"
+                f"free pages of 1 GiB are needed for {in_bytes(size)}; reserve them in {_RESERVED}"
             ) from error
         memory = _map(size + HUGE_PAGE, flags)
     try:

@@ -28,9 +28,9 @@ from setebench.probe.kernels import array_spacing, round_bytes
 
 BASE_REGISTERS, COMPUTED = 5, 5
 """Bases that have registers (rsi, rdi, r8, r9, r10), and the number of rcx, which holds computed addresses."""
-KEPT_VALUES = 8
-"""Registers for values that later addresses depend on."""
-PAGE, LINE = 4096, 64
+KEPT_VALUES, FIRST_KEPT = 8, 8
+"""Registers for values that later addresses depend on, from r8 on."""
+PAGE, LINE, WORD = 4096, 64, 8
 IP_SPAN = 1 << IP_SPAN_BITS
 BY_COUNT = (Kind.NOP, Kind.MULTIPLY, Kind.ADD, Kind.TRANSFER)
 """Operations that are as many instructions as they count."""
@@ -119,7 +119,7 @@ class Stitched:
         behind = len(self._code)
         for kind, end in snippet.fields:
             value = fields[kind] - (behind if kind == "target" else 0)
-            _FIELD.pack_into(self._code, behind - len(snippet.code) + end - 4, value)
+            _FIELD.pack_into(self._code, behind - len(snippet.code) + end - _FIELD.size, value)
 
     def _driver_and_body(self) -> None:
         bases, wide = len(self._bases), any(operation.size >= 32 for operation in self._operations)
@@ -129,9 +129,9 @@ class Stitched:
             self._emit("driver.vzeroupper")
         head = len(self._code)
         for number in range(min(bases, BASE_REGISTERS)):
-            self._emit("driver.base", number, row=8 * number)
-        for row in range(8 * BASE_REGISTERS, 8 * bases + 56 if bases > BASE_REGISTERS else 0, 64):
-            self._emit("driver.touch", row=min(row, 8 * bases - 8))
+            self._emit("driver.base", number, row=WORD * number)
+        for row in range(WORD * BASE_REGISTERS, WORD * bases + LINE - WORD if bases > BASE_REGISTERS else 0, LINE):
+            self._emit("driver.touch", row=min(row, WORD * (bases - 1)))
         if self._together:
             self._emit("barrier")
         self._emit("driver.begin")
@@ -140,8 +140,8 @@ class Stitched:
         if wide:
             self._emit("driver.vzeroupper")
         for number in range(self.intervals):
-            self._emit("driver.result", slot=8 * number, result=8 * number)
-        self._emit("driver.next", row_size=8 * bases, result_size=8 * self.intervals, target=head)
+            self._emit("driver.result", slot=WORD * number, result=WORD * number)
+        self._emit("driver.next", row_size=WORD * bases, result_size=WORD * self.intervals, target=head)
         self._emit("driver.leave")
         self.code_bytes = len(self._code)
 
@@ -165,7 +165,7 @@ class Stitched:
                     self._emit("dither")
                 times = operation.count if kind in BY_COUNT else 1
                 name = _snippet_of(operation, self._bracket if kind in (Kind.START, Kind.STOP) else "")
-                self._emit(name, times=times, count=operation.count, slot=8 * (operation.interval or 0))
+                self._emit(name, times=times, count=operation.count, slot=WORD * (operation.interval or 0))
             self.operation_ends.append(len(self._code))
 
     def _stream(self, operation: Operation) -> None:
@@ -177,15 +177,15 @@ class Stitched:
     def _fill_line(self) -> None:
         """No-operations up to the next line of instructions: few long ones, as some are run."""
         gap = -len(self._code) % LINE
-        self._emit("nop.long", times=gap // 8)
-        self._emit("nop", times=gap % 8)
+        self._emit("nop.long", times=gap // WORD)
+        self._emit("nop", times=gap % WORD)
 
     def _computed_base(self, operation: Operation, offset: bool = True) -> None:
         """Code that puts an operation's base, advanced, and its offset into the register of computed addresses."""
         assert operation.operand is not None
         base = self._bases[operation.operand.base]
         if base >= BASE_REGISTERS:
-            self._emit("address.row", row=8 * base)
+            self._emit("address.row", row=WORD * base)
         else:
             self._emit("address.base", base)
         if self._advance:
@@ -201,17 +201,17 @@ class Stitched:
             base = COMPUTED
         if operation.after is not None:
             register = kept[operation.after]
-            self._emit("depend.latest" if register is None else f"depend.use{8 + register}")
+            self._emit("depend.latest" if register is None else f"depend.use{FIRST_KEPT + register}")
         if operation.ip is not None:
             self._emit("call", target=0)
             self._calls.append((len(self._code), self._addresses[operation.ip]))
         else:
             self._emit(_snippet_of(operation), base, offset=operation.operand.offset, count=operation.count)
         if number in kept:
-            if operation.size > 8 and operation.kind == Kind.LOAD:
+            if operation.size > WORD and operation.kind == Kind.LOAD:
                 self._emit("depend.vector")
             if (register := kept[number]) is not None:
-                self._emit(f"depend.keep{8 + register}")
+                self._emit(f"depend.keep{FIRST_KEPT + register}")
 
     def _shared_accesses(self) -> list[tuple[int, int, int]]:
         """Write for every shared instruction address the first operation that uses it; the others must be alike. Gives
@@ -253,7 +253,7 @@ class Stitched:
             self.stubs.append((at, size, number))
             parts.append((at, begin, size))
         for position, number in self._calls:
-            _FIELD.pack_into(self._code, position - 4, self.stubs[number][0] - (self.address + position))
+            _FIELD.pack_into(self._code, position - _FIELD.size, self.stubs[number][0] - (self.address + position))
         self.code = bytes(self._code[: self.code_bytes])
         for at, begin, size in parts:
             _protect(at, size, mmap.PROT_READ | mmap.PROT_WRITE)

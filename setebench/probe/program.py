@@ -30,12 +30,16 @@ from setebench.probe.table import (
     HINTS,
     MAX_INTERVALS,
     ROW_BYTES,
+    WORD,
     WORKS,
     Kind,
     count_intervals,
     load_row,
     pack,
 )
+
+MOST_OFFSET = 1 << 31  # of a displacement in machine code, either way
+MOST_INSTRUCTIONS, MOST_TIMES = 1 << 16, 10**9  # of one operation that is as many instructions, and of loops
 
 
 class Place(TypedDict, total=False):
@@ -63,11 +67,11 @@ class Probe:
 
     # -- accesses ---------------------------------------------------------------------------------------------------
 
-    def load(self, where: Base | Operand, size: int = 8, **place: Unpack[Place]) -> Probe:
+    def load(self, where: Base | Operand, size: int = WORD, **place: Unpack[Place]) -> Probe:
         """Load `size` bytes (8, 16, 32 or 64)."""
         return self._access(Kind.LOAD, where, place, size=_access_size(size))
 
-    def store(self, where: Base | Operand, size: int = 8, **place: Unpack[Place]) -> Probe:
+    def store(self, where: Base | Operand, size: int = WORD, **place: Unpack[Place]) -> Probe:
         """Store `size` zero bytes (8, 16, 32 or 64)."""
         return self._access(Kind.STORE, where, place, size=_access_size(size))
 
@@ -82,7 +86,7 @@ class Probe:
         return self._access(Kind.FLUSH, where, {"after": after}, variant=_choice("flush", how, FLUSHES))
 
     def chase(
-        self, start: Base | Operand, steps: int, size: int = 8, *, after: int | None = None, work: str = ""
+        self, start: Base | Operand, steps: int, size: int = WORD, *, after: int | None = None, work: str = ""
     ) -> Probe:
         """Follow `steps` pointers that `Machine.link` laid, starting with the one at `start`: `steps` dependent loads.
 
@@ -94,13 +98,13 @@ class Probe:
         pointer itself by 1, one after the other, so nothing is in flight meanwhile.
         """
         variant = _choice("work of a chase", work, WORKS)
-        if work and size != 8:
-            raise ProbeError(f"a chase with work loads 8 bytes, not {size}")
+        if work and size != WORD:
+            raise ProbeError(f"a chase with work loads {WORD} bytes, not {size}")
         count = _positive("chase", steps)
         return self._access(Kind.CHASE, start, {"after": after}, size=_access_size(size), variant=variant, count=count)
 
     def stream(
-        self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8, *, rolled: bool = False
+        self, where: Base | Operand, kernel: str, array_bytes: int, width: int = WORD, *, rolled: bool = False
     ) -> Probe:
         """One pass of a streaming kernel (a name of `kernels.KERNELS`) over arrays of `array_bytes` bytes
         each: the first at `where`, each next `kernels.array_spacing(array_bytes)` bytes on.
@@ -135,19 +139,19 @@ class Probe:
 
     def nop(self, count: int) -> Probe:
         """`count` no-operations."""
-        return self._append(Kind.NOP, count=_positive("nop", count, 65536))
+        return self._append(Kind.NOP, count=_positive("nop", count, MOST_INSTRUCTIONS))
 
     def multiply(self, count: int, *, chained: bool = True) -> Probe:
         """`count` integer multiplications, each needing the one before (`chained`) or none."""
-        return self._append(Kind.MULTIPLY, count=_positive("multiply", count, 65536), variant=int(chained))
+        return self._append(Kind.MULTIPLY, count=_positive("multiply", count, MOST_INSTRUCTIONS), variant=int(chained))
 
     def add(self, count: int) -> Probe:
         """`count` chained register additions: one core cycle each: the calibration that turns ticks into cycles."""
-        return self._append(Kind.ADD, count=_positive("add", count, 65536))
+        return self._append(Kind.ADD, count=_positive("add", count, MOST_INSTRUCTIONS))
 
     def transfer(self, count: int) -> Probe:
         """`count` chained round trips of a value from an integer register to a vector register and back."""
-        return self._append(Kind.TRANSFER, count=_positive("transfer", count, 65536))
+        return self._append(Kind.TRANSFER, count=_positive("transfer", count, MOST_INSTRUCTIONS))
 
     def barrier(self) -> Probe:
         """Wait until every CPU of a `Machine.run_together` has come to its barrier with the same number."""
@@ -189,7 +193,7 @@ class Probe:
             raise ProbeError("a repeated body can't hold another repeat, a start, a stop or a barrier")
         if not inner:
             raise ProbeError("a repeated body needs at least one operation")
-        if not -(2**31) <= advance < 2**31:
+        if not -MOST_OFFSET <= advance < MOST_OFFSET:
             raise ProbeError(f"an advance of {advance} bytes does not fit 32 bits")
         opened = self._append(Kind.REPEAT, count=_positive("repeat", count), offset=advance)
         return (opened + body)._append(Kind.END)
@@ -201,10 +205,10 @@ class Probe:
         for address in other.instruction_addresses:
             merge_address(addresses, address)
         rows = other.rows.copy()
-        _renumber(rows[:, 1], [bases.index(base) for base in other.bases])
         labels = [address.label for address in addresses]
-        _renumber(rows[:, 6], [labels.index(address.label) for address in other.instruction_addresses])
-        rows[:, 7][rows[:, 7] >= 0] += len(self)
+        _renumber(rows, "base", [bases.index(base) for base in other.bases])
+        _renumber(rows, "ip", [labels.index(address.label) for address in other.instruction_addresses])
+        _renumber(rows, "after", range(len(self), len(self) + len(other)))
         return Probe(self.packed + rows.tobytes(), tuple(bases), tuple(addresses))
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -248,7 +252,7 @@ class Probe:
 
     def _access(self, kind: Kind, where: Base | Operand, place: Place, **columns: int) -> Probe:
         operand = Operand(where) if isinstance(where, Base) else where
-        if not -(2**31) <= operand.offset < 2**31:
+        if not -MOST_OFFSET <= operand.offset < MOST_OFFSET:
             raise ProbeError(f"offset {operand.offset} of {operand.base.name} does not fit 32 bits; use another base")
         bases = self.bases if operand.base in self.bases else (*self.bases, operand.base)
         addresses, ip, after = self.instruction_addresses, -1, place.get("after")
@@ -264,13 +268,14 @@ class Probe:
         return Probe(self.packed + pack(kind, **columns), bases, addresses)
 
 
-def _renumber(column: NDArray[np.int64], numbers: list[int]) -> None:
+def _renumber(rows: NDArray[np.int64], name: str, numbers: Sequence[int]) -> None:
+    column = rows[:, COLUMNS.index(name)]
     used = column >= 0
     if used.any():
         column[used] = np.asarray(numbers, dtype=np.int64)[column[used]]
 
 
-def _positive(what: str, count: int, most: int = 10**9) -> int:
+def _positive(what: str, count: int, most: int = MOST_TIMES) -> int:
     """The count. Raises `ProbeError` unless it lies in 1 to `most`."""
     if not 0 < count <= most:
         raise ProbeError(f"{what} takes a count from 1 to {most}, not {count}")

@@ -6,7 +6,7 @@ One table, because stitching must not cost more than the measurement and because
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
+from enum import IntEnum, auto
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ COLUMNS = ("kind", "base", "offset", "size", "variant", "count", "ip", "after", 
 _ROW = struct.Struct("=10q")
 ROW_BYTES = _ROW.size
 MAX_INTERVALS = 64
-ACCESS_SIZES = (8, 16, 32, 64)
+WORD, *_ = ACCESS_SIZES = (8, 16, 32, 64)
 HINTS = ("t0", "t1", "t2", "nta", "w")
 FLUSHES = ("clflush", "clflushopt", "clwb")
 FENCES = ("m", "l", "s", "serialize")
@@ -48,22 +48,22 @@ class Kind(IntEnum):
     """What an operation does."""
 
     LOAD = 0
-    STORE = 1
-    PREFETCH = 2
-    FLUSH = 3
-    FENCE = 4
-    WAIT = 5
-    NOP = 6
-    MULTIPLY = 7
-    ADD = 8
-    TRANSFER = 9
-    START = 10
-    STOP = 11
-    REPEAT = 12
-    END = 13
-    CHASE = 14
-    BARRIER = 15
-    STREAM = 16
+    STORE = auto()
+    PREFETCH = auto()
+    FLUSH = auto()
+    FENCE = auto()
+    WAIT = auto()
+    NOP = auto()
+    MULTIPLY = auto()
+    ADD = auto()
+    TRANSFER = auto()
+    START = auto()
+    STOP = auto()
+    REPEAT = auto()
+    END = auto()
+    CHASE = auto()
+    BARRIER = auto()
+    STREAM = auto()
 
 
 ACCESSES = frozenset({Kind.LOAD, Kind.STORE, Kind.PREFETCH, Kind.FLUSH, Kind.CHASE, Kind.STREAM})

@@ -8,8 +8,8 @@ from typing import Any
 
 from setebench import store
 from setebench.results import Finding, Outcome
+from setebench.text import in_bytes
 
-_BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _MOST_DECIMALS = 6
 
 
@@ -33,16 +33,6 @@ def number(value: float, places: int | None) -> str:
     if places is not None:
         return f"{value:.{places}f}"
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
-
-
-def in_bytes(value: float) -> str:
-    """A size: 32 KiB, 1.5 MiB, 48 bytes. What is no multiple of a sixteenth of a unit is an estimate of three digits:
-    28.3 KiB."""
-    for factor, unit in _BINARY_UNITS:
-        if (amount := value / factor) >= 1:
-            exact = (16 * amount).is_integer() or amount >= 999
-            return f"{amount:.{4 if exact else 3}g} {unit}"
-    return f"{number(value, None)} bytes"
 
 
 def value_text(finding: Finding) -> str:

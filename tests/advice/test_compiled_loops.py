@@ -124,7 +124,7 @@ def test_a_wrong_wish_is_refused(machine: NativeMachine) -> None:
     for name, said in (("quicksort", "unknown loop"), ("triad@12X", "unknown loop"), ("list@4095", "too small")):
         with pytest.raises(UsageError, match=said):
             machine.run_loop(name, [PLAIN], 1)
-    with pytest.raises(UnsupportedError, match="MiB are available"):
+    with pytest.raises(UnsupportedError, match="iB are available"):
         machine.run_loop("matmul@9999G", [PLAIN], 1)
     with pytest.raises(UsageError, match="up to 1024"):
         machine.run_loop("list@256K", [Policy(l1_distance=1025)], 1)

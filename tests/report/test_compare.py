@@ -18,8 +18,8 @@ from setebench.cli.beside import chosen_references
 from setebench.cli.main import setebench
 from setebench.compare import Agreement, agreement, compare
 from setebench.report.comparison import FORMS, render
-from setebench.report.numbers import in_bytes
 from setebench.results import Document, Finding, MachineRecord, Outcome
+from setebench.text import in_bytes
 
 GOLDEN = Path(__file__).parent / "golden"
 SAME, DIFFERS, OPEN = Agreement.SAME, Agreement.DIFFERS, Agreement.OPEN

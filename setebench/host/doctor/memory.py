@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from setebench.host.cgroup import Limits
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check, PageReport, row
 from setebench.host.environment import Environment, Memory
-from setebench.text import ranges
+from setebench.text import in_bytes, ranges
 
 ENOUGH_BYTES = 1 << 30  # buffers of several times the largest last-level cache, and room for tables
 ENOUGH_LOCKED_BYTES = 64 << 20
@@ -42,7 +42,7 @@ def memory_checks(environment: Environment, pages: PageReport | str) -> Iterator
     locked, nodes = memory.locked_limit_bytes, memory.numa_nodes
     yield row(
         "locked memory",
-        None if locked is None else "unlimited" if isinstance(locked, str) else f"up to {size_text(locked)}",
+        None if locked is None else "unlimited" if isinstance(locked, str) else f"up to {in_bytes(locked)}",
         isinstance(locked, str) or (locked or 0) >= ENOUGH_LOCKED_BYTES,
         "Pages that can't be locked may be moved or swapped while measuring; buffers are touched before use.",
         "Raise it (ulimit -l, or memlock in limits.conf) if runs differ.",
@@ -73,20 +73,12 @@ def _offered(memory: Memory) -> Check:
 
 def _room(memory: Memory, limits: Limits) -> Check:
     available, left = memory.available_bytes, limits.memory_left_bytes
-    limited = f", a control group has {size_text(left)} left" if isinstance(left, float) else ""
+    limited = f", a control group has {in_bytes(left)} left" if isinstance(left, float) else ""
     usable = min(available or 0, left) if isinstance(left, float) else available or 0
     return row(
         "memory",
-        None if available is None else f"{size_text(available)} available{limited}",
+        None if available is None else f"{in_bytes(available)} available{limited}",
         GOOD if usable >= ENOUGH_BYTES else BAD,
         "Buffers must be much larger than the last-level cache, without making the system swap.",
-        f"Free some memory or raise the limit to {size_text(ENOUGH_BYTES)} or more.",
+        f"Free some memory or raise the limit to {in_bytes(ENOUGH_BYTES)} or more.",
     )
-
-
-def size_text(size_bytes: float) -> str:
-    """A size in the largest binary unit that leaves it above one: "2 MiB", "23.5 GiB"."""
-    size, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while size >= 1024 and len(units) > 1:
-        size, units = size / 1024, units[1:]
-    return f"{size:.4g} {units[0]}"

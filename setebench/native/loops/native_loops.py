@@ -13,6 +13,7 @@ from setebench.loops.shapes import shape
 from setebench.native.loops import _loops
 from setebench.native.loops.data import Data, prepare
 from setebench.native.memory import available_bytes
+from setebench.text import in_bytes
 
 BUILDING_FACTOR = 6
 """Memory that building a loop takes meanwhile, beside its bytes: a tree's keys in three orders."""
@@ -62,8 +63,8 @@ class NativeLoops:
             loop = shape(name)
             needed, available = BUILDING_FACTOR * loop.working_set_bytes, available_bytes()
             if needed > available:
-                there = f"{available >> 20} MiB are available"
-                raise UnsupportedError(f"{name!r} takes {needed >> 20} MiB while it is prepared, and {there}")
+                there = f"{in_bytes(available)} are available"
+                raise UnsupportedError(f"{name!r} takes {in_bytes(needed)} while it is prepared, and {there}")
             self._ready, self._pass = prepare(loop), 0
         return self._ready
 

@@ -28,18 +28,19 @@ class Layout(NamedTuple):
     bits: tuple[Bit, ...]
 
 
-L2_STREAM = Bit(0, "L2 stream", 2)
-L2_ADJACENT = Bit(1, "L2 adjacent line", 2)
-L1_NEXT_LINE = Bit(2, "L1 next line (DCU)", 1)
-L1_IP = Bit(3, "L1 IP", 1)
-L1_NEXT_PAGE = Bit(4, "L1 next page", 1)
-L2_AMP = Bit(5, "L2 AMP", 2)
-LLC_PAGE = Bit(6, "LLC page", None)
-ARRAY_OF_POINTERS = Bit(7, "array of pointers", None)
-
-SINCE_NEHALEM = (L2_STREAM, L2_ADJACENT, L1_NEXT_LINE, L1_IP)
+REDWOOD_COVE = (
+    Bit(0, "L2 stream", 2),
+    Bit(1, "L2 adjacent line", 2),
+    Bit(2, "L1 next line (DCU)", 1),
+    Bit(3, "L1 IP", 1),
+    Bit(4, "L1 next page", 1),
+    Bit(5, "L2 AMP", 2),
+    Bit(6, "LLC page", None),
+    Bit(7, "array of pointers", None),
+)
+L2_STREAM, L1_NEXT_LINE, L2_AMP = REDWOOD_COVE[0], REDWOOD_COVE[2], REDWOOD_COVE[5]
+SINCE_NEHALEM = REDWOOD_COVE[:4]
 GOLDEN_COVE = (*SINCE_NEHALEM, L2_AMP)
-REDWOOD_COVE = (*SINCE_NEHALEM, L1_NEXT_PAGE, L2_AMP, LLC_PAGE, ARRAY_OF_POINTERS)
 SMALL_CORES = (L2_STREAM, L1_NEXT_LINE)
 GRACEMONT = (*SMALL_CORES, L2_AMP)
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from setebench import store
 from setebench.errors import SetebenchError, UsageError, need
-from setebench.report.numbers import in_bytes
-from setebench.text import visible
+from setebench.text import in_bytes, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

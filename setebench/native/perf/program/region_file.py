@@ -20,6 +20,7 @@ from setebench.errors import SetebenchError
 from setebench.native.perf.encode import MOST_EVENTS, Term, Wanted
 from setebench.native.perf.messages import Situation, explain, no_counter
 from setebench.native.perf.opened import Counters, summed
+from setebench.text import in_bytes
 
 VARIABLE = "SETEBENCH_REGIONS"
 """The variable of the program's environment that names the file."""
@@ -55,7 +56,7 @@ class RegionFile:
             # with all its room taken already: a write to a page for which there is none would kill the program
             os.posix_fallocate(self._file.fileno(), 0, _BYTES)
         except OSError as error:
-            why = f"no room for {_BYTES >> 20} MiB that programs mark their regions in"
+            why = f"no room for {in_bytes(_BYTES)} that programs mark their regions in"
             raise SetebenchError(f"{why} ({error}); set TMPDIR") from error
         self._memory = mmap.mmap(self._file.fileno(), _BYTES)
 
