@@ -4,9 +4,9 @@ import traceback
 from importlib.util import find_spec
 from pathlib import Path
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 + SIGINT, as shells have it."""
-
+DIFFERS, INTERRUPTED = 3, 130
+"""Exit statuses: with --exit-code where something differs (1 and 2 mean that nothing was compared), and after Ctrl-C,
+which is 128 + SIGINT, as shells have it."""
 
 NO_MACHINE_CODE = (
     "the system lets this process make no memory executable; allow that (SELinux: setsebool deny_execmem off; systemd: "

@@ -77,6 +77,11 @@ def dumps(document: Document) -> bytes:
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
+def pretty(value: Any) -> str:
+    """What a command prints as JSON: `value` as `plain` makes it, on indented lines, with a final newline."""
+    return json.dumps(plain(value), ensure_ascii=False, indent=2) + "\n"
+
+
 def require_finite(finding: Finding) -> None:
     """Raise ValueError where the value of a finding is a NaN or an infinity: no inference may say that."""
     stored = plain(finding.value)

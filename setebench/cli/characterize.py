@@ -49,9 +49,7 @@ MINUTES = 0.5
 @click.option("--no-raw", is_flag=True, help="Don't record the machine's answers in FILE (see setebench infer).")
 @click.option("--verify", is_flag=True, help="At the end compare the twin of the results with the machine, for 30 s.")
 @click.option("--report", metavar="FILE", type=PATH, help="Write the HTML report to FILE too.")
-@click.option(
-    "--format", "form", type=click.Choice(FORMS), default="table", show_default=True, help="Form on standard output."
-)
+@click.option("--format", "form", type=click.Choice(FORMS), default="table", help="Form on standard output.")
 @force_option
 @quiet_option
 @no_wait_option

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     "--machine",
     metavar="NAME",
     default="native",
-    show_default=True,
     help="Diagnose a built-in demonstration on this machine, instead of a program.",
 )
 @click.option("--probe-latency", is_flag=True, help="Probe memory latency from an idle core; refused where none is.")

@@ -18,6 +18,7 @@ import numpy as np
 
 from setebench import session, store
 from setebench.cli.options import PATH, Number, cpu_option, force_option, form_option, no_wait_option, quiet_option
+from setebench.cli.output import print_text
 from setebench.cli.progress import Progress
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
@@ -25,7 +26,7 @@ from setebench.host.doctor import checks
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check
 from setebench.host.environment import read_environment
 from setebench.machine import open_machine
-from setebench.text import ranges
+from setebench.text import in_bytes, ranges
 
 SCHEMA = 1
 COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
@@ -48,7 +49,7 @@ COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
     type=PATH,
     help="Also record what disturbs this machine, in times alone, into FILE (.npz), which a machine file may name.",
 )
-@click.option("--seconds", type=Number(0.1, 60), default=5.0, show_default=True, help="How long --record records.")
+@click.option("--seconds", type=Number(0.1, 60), default=5.0, help="How long --record records.")
 @force_option
 @quiet_option
 def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, **values: Any) -> None:
@@ -63,13 +64,13 @@ def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, **value
         store.check_target(path, force)
     found = examine(cpu, progress)
     if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        print_text(store.pretty(found))
     else:
         print_checks(found["checks"])
     if bundle is not None:
         data = bundled(found, cpu, progress)
         store.write(bundle, data, force)
-        progress(f"wrote {bundle}, {len(data) / 1e3:.0f} kB, for setebench show and infer")
+        progress.result(f"wrote {bundle}, {in_bytes(len(data))}, for setebench show and infer")
     if record is not None:
         progress("recording ...")
         with closing(open_machine(cpu=cpu)) as machine:
@@ -77,19 +78,7 @@ def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, **value
         packed = io.BytesIO()
         np.savez_compressed(packed, **arrays)
         store.write(record, packed.getvalue(), force)
-        if form == "table":
-            click.echo(f"wrote {record}, {len(packed.getvalue()) / 1e3:.0f} kB: {recorded_text(arrays)}")
-
-
-def recorded_text(arrays: dict[str, Any]) -> str:
-    """What a recording shows, in a line."""
-    pace, seconds = arrays["pace"] / np.median(arrays["pace"]), 1e-6 * len(arrays["pace"]) * arrays["block_us"]
-    shared = 1e-6 * np.sum(arrays["shared_lasts"]) * arrays["gap_unit_us"] / seconds
-    return (
-        f"pace {np.percentile(pace, 5):.2f} to {np.percentile(pace, 95):.2f} in 90 % of the time, "
-        f"{len(arrays['gap_lasts']) / seconds:,.0f} gaps a second, the core shared in {shared:.1%} of it, "
-        f"{np.mean(arrays['lost']):.1%} of used lines lost in a millisecond"
-    )
+        progress.result(f"wrote {record}, {in_bytes(len(packed.getvalue()))}, for machine files")
 
 
 _PATH = re.compile(rb"""(?<=[\s"'(=:])(?:/|proc/|sys/)[^\s"'(),:;]+""")

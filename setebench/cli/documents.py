@@ -14,13 +14,10 @@ from setebench.cli.options import PATH, file_options, forms_options, output_opti
 from setebench.cli.output import Output, print_text
 from setebench.cli.progress import Progress
 from setebench.compare import Agreement, compare
-from setebench.errors import SetebenchError, UsageError, reason
+from setebench.errors import DIFFERS, SetebenchError, UsageError, reason
 from setebench.report.comparison import FORMS as COMPARISONS
 from setebench.report.comparison import render as render_comparison
 from setebench.results import Document
-
-DIFFERS = 3
-"""Exit status with --exit-code where a finding differs; 1 and 2 mean that there was no comparison."""
 
 
 @click.command()

@@ -14,13 +14,10 @@ from setebench.campaign import NAME
 from setebench.cli.options import PATH, Number, fast_option, folder_option, forms_options, quiet_option, seed_option
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import DIFFERS, SetebenchError, UsageError
 
 if TYPE_CHECKING:
     from setebench.fleet.run import Place
-
-STANDS_OUT = 3
-"""Exit status with --exit-code where a node stands out; 1 and 2 mean that there was no comparison."""
 
 FORMS = ("table", "json", "csv")
 MACHINES = 12
@@ -64,7 +61,7 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
         found = compare(results, progress)
     target.write(render(found, target.form))
     if values["exit_code"] and found.alarms:
-        raise click.exceptions.Exit(STANDS_OUT)
+        raise click.exceptions.Exit(DIFFERS)
 
 
 @fleet.command()
@@ -79,19 +76,14 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
 @click.option("--hosts", metavar="FILE", type=PATH, help="Hosts to reach by ssh, one a line.")
 @folder_option
 @click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="Scenario to run (may be repeated).")
-@click.option(
-    "--machine", default="native", show_default=True, metavar="NAME", help="Machine on each node; may contain {node}."
-)
-@click.option(
-    "--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="Runs of each scenario on a node."
-)
+@click.option("--machine", default="native", metavar="NAME", help="Machine on each node; may contain {node}.")
+@click.option("--runs", default=1, type=click.IntRange(1, 1000), help="Runs of each scenario on a node.")
 @seed_option
 @fast_option
 @click.option(
     "--limit",
     type=Number(min=0, min_open=True),
     default=3600,
-    show_default=True,
     metavar="SECONDS",
     help="Time limit for one scenario on one node.",
 )
@@ -140,9 +132,9 @@ def _place(values: dict[str, Any], problem: Any) -> AbstractContextManager[Place
 
 @fleet.command()
 @click.option("--nodes", required=True, type=click.IntRange(1, 100_000), help="Number of nodes.")
-@click.option("--odd", default=0, show_default=True, type=click.IntRange(0), help="Number of odd ones among them.")
+@click.option("--odd", default=0, type=click.IntRange(0), help="Number of odd ones among them.")
 @seed_option
-@click.option("--runs", default=3, show_default=True, type=click.IntRange(1, MACHINES), help="Runs of each node.")
+@click.option("--runs", default=3, type=click.IntRange(1, MACHINES), help="Runs of each node.")
 @click.option(
     "--recorded",
     metavar="FILE",

@@ -96,7 +96,7 @@ class _Commands(click.Group):
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(package_name="setebench", message="%(prog)s %(version)s")
 def setebench() -> None:
     """Measure what a memory system does that its vendor doesn't document.

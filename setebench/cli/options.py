@@ -38,19 +38,13 @@ machine_option = click.option(
     "--machine",
     metavar="NAME",
     default="native",
-    show_default=True,
     help="native, sim:NAME, sim:random:SEED, sim:FILE.toml or module:factory.",
 )
 cpu_option = click.option(
     "--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to measure on.  [default: the machine's choice]"
 )
 seed_option = click.option(
-    "--seed",
-    type=click.IntRange(0, LARGEST_SEED),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Seed of all random choices.",
+    "--seed", type=click.IntRange(0, LARGEST_SEED), metavar="N", default=1, help="Seed of all random choices."
 )
 fast_option = click.option("--fast", is_flag=True, help="Take fewer samples: faster, with wider intervals.")
 machine_options = several(machine_option, cpu_option, seed_option, fast_option)
@@ -82,18 +76,13 @@ def forms_options(forms: Sequence[str], usual: str = "table") -> Callable[[Decor
 output_options = forms_options(FORMS)
 """Where every command that reports findings writes them."""
 
-form_option = click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form."
-)
+form_option = click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", help="Form.")
 folder_option = click.option(
     "-o", "--output", "folder", required=True, metavar="DIR", type=PATH, help="Write the results to DIR."
 )
 program_options = several(
     click.option(
-        "--duration",
-        type=Number(min=0, min_open=True),
-        metavar="SECONDS",
-        help="Stop after this time at the latest.",
+        "--duration", type=Number(min=0, min_open=True), metavar="SECONDS", help="Stop after this time at the latest."
     ),
     click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0."),
     click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED),

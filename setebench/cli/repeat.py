@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 import click
-import msgspec
 
-from setebench import campaign
+from setebench import campaign, store
 from setebench.campaign import series
 from setebench.cli.fleet import checked_scenario
 from setebench.cli.options import PATH, file_options, form_option, machine_options, no_wait_option, quiet_option
@@ -23,14 +22,10 @@ from setebench.report.accuracy import repeated
 HERE = "here"
 """What the only node is called."""
 
-LIMIT_SECONDS = 86400.0  # of one run, which ends by itself
-
 
 @click.command()
-@click.option(
-    "-n", "runs", type=click.IntRange(min=2), metavar="RUNS", default=10, show_default=True, help="Number of runs."
-)
-@click.option("--scenario", metavar="NAME", default=campaign.NAME, show_default=True, help="Or one scenario.")
+@click.option("-n", "runs", type=click.IntRange(min=2), metavar="RUNS", default=10, help="Number of runs.")
+@click.option("--scenario", metavar="NAME", default=campaign.NAME, help="Or one scenario.")
 @machine_options
 @click.option(
     "--dir",
@@ -38,7 +33,6 @@ LIMIT_SECONDS = 86400.0  # of one run, which ends by itself
     metavar="DIR",
     type=PATH,
     default="setebench-repeat",
-    show_default=True,
     help="Keep every run in DIR; a stopped series continues there.",
 )
 @form_option
@@ -61,15 +55,10 @@ def repeat(**values: Any) -> None:
     place = Place(nodes=(HERE,), perform=lambda _node, command, seconds: perform(command, seconds))
     with Progress(quiet=values["quiet"]) as progress:
         problem = partial(progress.result, always=True)
-        limits: dict[str, Any] = {"limit_seconds": LIMIT_SECONDS, "at_once": 1}
         with progress.interruptible(lambda: f"the same command goes on in {values['folder']}."):
-            done = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
+            done = Run(place=place, folder=folder, progress=progress, problem=problem).carry_out()
     if not all(done):
         raise SetebenchError(f"{done.count(False)} runs are missing; the same command goes on in {values['folder']}")
     settings = {key: own[key] for key in ("machine", "cpu", "seed", "fast")}
     made = series.document(name, settings, [folder.file(job) for job in folder.jobs(HERE)])
-    if values["form"] == "json":
-        text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
-    else:
-        text = repeated.render(made)
-    target.write(text)
+    target.write(store.pretty(made) if values["form"] == "json" else repeated.render(made))

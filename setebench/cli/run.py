@@ -63,9 +63,8 @@ def _option(key: str, option: Option) -> Callable[[Any], Any]:
     kind: Any = click.Choice(option.choices) if option.choices else Number() if option.type is float else option.type
     default = bool(option.default) if option.flag else option.default or () if option.multiple else option.default
     how: Values = {"is_flag": True} if option.flag else {"type": kind, "multiple": option.multiple}
-    shown = not option.flag and default not in (None, (), [])
     name = f"--{option.name.replace('_', '-')}"
-    return click.option(name, key, default=default, show_default=shown, help=option.help, **how)
+    return click.option(name, key, default=default, help=option.help, **how)
 
 
 def run(scenario: Scenario, options: Values, values: Values) -> Document:

@@ -59,10 +59,10 @@ class Run:
 
     place: Place
     folder: Folder
-    limit_seconds: float
-    at_once: int
     progress: Callable[[str], None]
     problem: Callable[[str], None]
+    limit_seconds: float = 86400.0
+    at_once: int = 1
     stop: threading.Event = field(default_factory=threading.Event)
 
     def carry_out(self) -> list[bool]:

@@ -82,7 +82,7 @@ def _json(comparison: Comparison) -> str:
         for row in comparison.rows
     ]
     document = {"schema": 1, "names": comparison.names, "settings": comparison.settings, "rows": rows}
-    return json.dumps(store.plain(document), ensure_ascii=False, indent=1) + "\n"
+    return store.pretty(document)
 
 
 _RENDERERS: dict[str, Callable[[Comparison], str]] = {

@@ -7,8 +7,6 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from setebench import store
 from setebench.counters.counted import SCHEMA, Counted, Interval, Region, Run, regions
 from setebench.counters.protocol import Count
@@ -21,12 +19,9 @@ TEXTS = ("event", "unit", "region")
 
 
 def render(counted: Counted, form: str) -> str:
-    """The text of `counted` in the form table or json."""
-    return as_json(counted) if form == "json" else table(counted)
-
-
-def as_json(counted: Counted) -> str:
-    """One JSON document with a final newline; words that are no UTF-8 become valid text."""
+    """The text of `counted` in the form table or json, where words that are no UTF-8 become valid text."""
+    if form != "json":
+        return table(counted)
     document = {
         "schema": SCHEMA,
         "kind": KIND,
@@ -38,7 +33,7 @@ def as_json(counted: Counted) -> str:
         "runs": [_run(counted.run)],
         "means": None,  # since 0.2 of one run
     }
-    return msgspec.json.format(msgspec.json.encode(store.plain(document)), indent=1).decode() + "\n"
+    return store.pretty(document)
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +89,7 @@ def _json(fleet: Fleet) -> str:
     kept = ("nodes", "runs", "tests", "parameters", "open", "notes")
     document: dict[str, Any] = {"schema": 1, "summary": summary(fleet), **{each: getattr(fleet, each) for each in kept}}
     document["marks"] = [{**store.plain(mark), "alarm": mark.alarm} for mark in fleet.marks]
-    return json.dumps(store.plain(document), ensure_ascii=False, indent=1) + "\n"
+    return store.pretty(document)
 
 
 _RENDERERS: dict[str, Callable[[Fleet], str]] = {"table": _text, "json": _json, "csv": _csv}

@@ -92,7 +92,7 @@ def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, dict[str,
             (folder / f"{name}.run-{run}.json").write_bytes(store.dumps(document))
     store.write(folder / RECORDED, msgspec.json.encode(recording) + b"\n")
     known = {"schema": 1, "plan": store.plain(plan), "odd": odd}
-    store.write(folder / TRUTH, msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
+    store.write(folder / TRUTH, store.pretty(known).encode())
     return odd
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from setebench import registry
+from setebench import registry, store
 from setebench.cli.options import PATH, fast_option, file_options, form_option, is_given, quiet_option
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress
@@ -34,15 +34,13 @@ Values = dict[str, Any]
 
 
 @click.command()
-@click.option(
-    "--machines", default=20, show_default=True, type=click.IntRange(0, 100_000), help="Number of random machines."
-)
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of the first random machine.")
+@click.option("--machines", default=20, type=click.IntRange(0, 100_000), help="Number of random machines.")
+@click.option("--seed", default=1, type=click.IntRange(0), help="Seed of the first random machine.")
 @click.option(
     "--presets/--no-presets", default=None, help="Also score the shipped machine files.  [default: unless sealed]"
 )
 @click.option("--scenario", "names", multiple=True, metavar="NAME", help="Only this scenario (may be repeated).")
-@click.option("--noise", type=click.Choice(NOISES), default="drawn", show_default=True, help="How noisy they are.")
+@click.option("--noise", type=click.Choice(NOISES), default="drawn", help="How noisy they are.")
 @fast_option
 @click.option(
     "--from-findings",
@@ -78,11 +76,7 @@ def score(**values: Any) -> None:
     target = Output.choose(values)
     plan, done = _resumed(values) if values["resume"] else (_against(values) if values["against"] else _new(values), {})
     made = _scored(plan, done, values)
-    if values["form"] == "json":
-        text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
-    else:
-        text = scored.render(made)
-    target.write(text)
+    target.write(store.pretty(made) if values["form"] == "json" else scored.render(made))
 
 
 def _scored(plan: Plan, done: Done, values: Values) -> Values:

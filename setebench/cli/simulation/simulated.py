@@ -25,11 +25,9 @@ from setebench.cli.options import (
 )
 from setebench.cli.output import Output, print_text
 from setebench.cli.progress import Progress
-from setebench.errors import UsageError
+from setebench.errors import DIFFERS, UsageError
 
 NAME_HELP = "NAME is a shipped machine (see 'setebench sim list'), random:SEED, or the path of a .toml file."
-DIFFERS = 3
-"""Exit status of verify with --exit-code where the twin is contradicted."""
 
 
 def _machine_file(values: dict[str, Any]) -> Output:
@@ -77,7 +75,7 @@ def schema() -> None:
     """Print what a machine file may have: every field with its meaning, range and default, as a JSON Schema."""
     from setebench.sim import spec
 
-    print_text(msgspec.json.format(msgspec.json.encode(msgspec.json.schema(spec.Machine)), indent=2) + b"\n")
+    print_text(store.pretty(msgspec.json.schema(spec.Machine)))
 
 
 @sim.command(epilog=NAME_HELP)
