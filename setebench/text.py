@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -40,7 +40,20 @@ def remarks(value: Any) -> Any:
     return value
 
 
-_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
+KIBI, MEBI, GIBI = 1 << 10, 1 << 20, 1 << 30
+KILO, MEGA, GIGA = 1e3, 1e6, 1e9
+"""Factors of units."""
+
+MOST_LISTED = 12
+"""Of things that are alike, in a text for people."""
+
+_UNITS = {"GiB": GIBI, "MiB": MEBI, "KiB": KIBI}
+
+
+def shortened(texts: Sequence[str]) -> list[str]:
+    """The first `MOST_LISTED` texts, and how many more there are."""
+    more = [f"... {len(texts) - MOST_LISTED} more"] if len(texts) > MOST_LISTED else []
+    return [*texts[:MOST_LISTED], *more]
 
 
 def in_bytes(size: float) -> str:

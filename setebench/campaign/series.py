@@ -15,9 +15,8 @@ from typing import Any
 
 from setebench import store
 from setebench.compare import Agreement, agreement
-from setebench.results import Document, Finding, Outcome
+from setebench.results import SCHEMA, Document, Finding, Outcome
 
-SCHEMA = 1
 _Z = NormalDist().inv_cdf(0.975)
 
 DISJOINT = 2 * (1 - NormalDist().cdf(math.sqrt(2) * _Z))

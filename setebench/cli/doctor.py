@@ -26,9 +26,9 @@ from setebench.host.doctor import checks
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check
 from setebench.host.environment import read_environment
 from setebench.machine import open_machine
+from setebench.results import SCHEMA
 from setebench.text import in_bytes, ranges
 
-SCHEMA = 1
 COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
 
 

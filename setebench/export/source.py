@@ -13,12 +13,12 @@ import msgspec
 from setebench.errors import UsageError
 from setebench.export.values import Known, Open, Origin, Value, assumed, derived, exact, with_assumption
 from setebench.results import Document, Finding, Outcome
+from setebench.text import GIGA
 
 LEVELS = (1, 2, 3, 4)
 PRIVATE = (1, 2)
 """Levels of which a core is assumed to have its own."""
 
-KIB, GIGA = 1024, 1e9
 MOST = float(1 << 63)
 """Of any number, in any unit: beyond it no tool reads one."""
 

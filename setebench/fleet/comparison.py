@@ -18,8 +18,6 @@ from setebench.fleet.nodes import folded, in_order
 from setebench.results import Finding
 from setebench.stats.nodes import robust
 
-SCHEMA = 1
-
 ALARM = 0.05
 """Probability of any false alarm in a whole comparison of equal nodes."""
 

@@ -16,6 +16,7 @@ from scipy.ndimage import median_filter
 
 from setebench.machine import Machine, Ticks
 from setebench.probe import Base, Probe
+from setebench.text import MEGA
 
 Floats = NDArray[np.float64]
 Lines = NDArray[np.int64]
@@ -56,9 +57,9 @@ LINES, BESIDE = (tuple(Base(f"{name}{number}") for number in range(PARAMS.pieces
 def record(machine: Machine, seconds: float, cpu: int | None = None) -> dict[str, Any]:
     """The arrays of a recording of about so many seconds; docs/machine-files.md explains each. Raises
     `UnsupportedError` on a machine without what it takes."""
-    us = 1e6 / machine.facts.ticks_per_second
+    us = MEGA / machine.facts.ticks_per_second
     run, caches = _pieces(machine, us, cpu), _Caches(machine, us, cpu)
-    runs = min(PARAMS.segment_runs, max(1, round(1e6 * seconds / (PARAMS.pieces * PARAMS.piece_us))))
+    runs = min(PARAMS.segment_runs, max(1, round(MEGA * seconds / (PARAMS.pieces * PARAMS.piece_us))))
     ticks: list[Ticks] = []
     lost, kept = list[Floats](), list[Floats]()
     end = time.perf_counter() + seconds

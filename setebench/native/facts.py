@@ -14,7 +14,7 @@ from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, map_
 from setebench.native.stitching import available
 from setebench.probe import ACCESS_SIZES, FENCES, FLUSHES, HINTS
 from setebench.probe.kernels import KERNELS
-from setebench.text import ranges
+from setebench.text import GIGA, ranges
 
 
 def native_facts(
@@ -42,7 +42,7 @@ def native_facts(
         kernels=tuple(
             name for name, one in KERNELS.items() if available(f"stream.{name}{'.8' if one.accesses else ''}")
         ),
-        lines_per_second=1e9 * len(cpus),
+        lines_per_second=GIGA * len(cpus),
         nodes=memory_nodes(Tree(Path("/"))),
         cpu=cpu,
         notes=_kinds_of_core(environment.topology.kinds or {}, cpu),

@@ -31,6 +31,7 @@ from setebench.native.stitching import Stitched
 from setebench.native.threads import allowed_cpus, choose_cpu, pin, pinned, unpin
 from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.stats.ticks.clock import clock_step
+from setebench.text import GIGA
 
 KEPT_PROBES = 256
 """Stitched probes kept for the next run; each holds at least one page of memory."""
@@ -192,7 +193,7 @@ class NativeMachine(NativeCounters):
         self._dither_cycles = max(self.step_ticks * self._cycles_per_tick(), 4.0)
         time.sleep(max(0.0, 0.02 - (time.perf_counter() - began)))
         end = _clock_pair()
-        self._ticks_per_second = (end[0] - begin[0]) / (end[1] - begin[1]) * 1e9
+        self._ticks_per_second = (end[0] - begin[0]) / (end[1] - begin[1]) * GIGA
 
     def _cycles_per_tick(self) -> float:
         """From the median of pairs of chains that are a thousand additions apart: it bears pairs that another program

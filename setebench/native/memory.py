@@ -16,11 +16,10 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.host.cgroup import read_limits
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import MemoryNode, Region
-from setebench.text import in_bytes
+from setebench.text import GIBI, KIBI, MEBI, in_bytes
 
 SMALL_PAGE = 4096
-HUGE_PAGE = 2 * 1024 * 1024
-GIANT_PAGE = 1 << 30
+HUGE_PAGE = 2 * MEBI
 _TRANSPARENT = "sys/kernel/mm/transparent_hugepage/enabled"
 _MAP_HUGETLB = 0x40000
 _MAP_PAGE_BITS = 26  # flags of mmap from this bit on: binary logarithm of the page size
@@ -88,7 +87,7 @@ def available_bytes(root: Path = Path("/")) -> int:
     if not said:
         raise UnsupportedError("how much memory is free isn't known: /proc/meminfo can't be read; mount /proc")
     left = read_limits(tree).memory_left_bytes
-    available = int(min(said)[1]) * 1024  # kernels before 3.14 have MemFree only
+    available = int(min(said)[1]) * KIBI  # kernels before 3.14 have MemFree only
     return min(available, int(left)) if isinstance(left, float) else available
 
 
@@ -96,11 +95,11 @@ def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:
     """A region of at least `size` bytes of zeros; see `Machine.allocate`.
 
     Raises `UsageError` for a page size this architecture hasn't, `UnsupportedError` where memory or pages lack."""
-    if page_size not in (SMALL_PAGE, HUGE_PAGE, GIANT_PAGE):
+    if page_size not in (SMALL_PAGE, HUGE_PAGE, GIBI):
         raise UsageError(f"pages have 4096, 2097152 or 1073741824 bytes, not {page_size}")
     size = max(1, -(-size // page_size)) * page_size
     room = available_bytes()
-    if page_size != GIANT_PAGE and size > room:  # of giant pages only reserved ones count, and those are not available
+    if page_size != GIBI and size > room:  # of giant pages only reserved ones count, and those are not available
         raise UnsupportedError(f"{in_bytes(size)} were wanted, but only {in_bytes(room)} of memory are available")
     region = _small_region(size) if page_size == SMALL_PAGE else _huge_region(size, page_size)
     if populate:
@@ -143,7 +142,7 @@ def _huge_region(size: int, page_size: int) -> NativeRegion:
         reserved = mmap.mmap(-1, size, flags=flags | _MAP_HUGETLB | page_size.bit_length() - 1 << _MAP_PAGE_BITS)
         return NativeRegion(reserved, size, page_size, "hugetlb")
     except OSError as error:
-        if page_size == GIANT_PAGE:
+        if page_size == GIBI:
             raise UnsupportedError(
                 f"free pages of 1 GiB are needed for {in_bytes(size)}; reserve them in {_RESERVED}"
             ) from error
@@ -167,7 +166,7 @@ def backed_bytes(address: int, smaps: str) -> dict[int, int]:
             inside = int(begin, 16) <= address < int(rest.split(" ", 1)[0], 16)
         elif inside and line.endswith(" kB"):
             name, _, size = line.partition(":")
-            found[name] = int(size.split()[0]) * 1024
+            found[name] = int(size.split()[0]) * KIBI
     huge, page = found.get("AnonHugePages", 0), found.get("KernelPageSize", SMALL_PAGE)
     reserved = {} if page == SMALL_PAGE else {page: found.get("Private_Hugetlb", 0)}
     backed = {SMALL_PAGE: found.get("Rss", huge) - huge, HUGE_PAGE: huge, **reserved}

@@ -8,9 +8,8 @@ from typing import Any
 
 from setebench.report.numbers import interval_text, value_text
 from setebench.results import Document
+from setebench.text import MOST_LISTED, shortened
 
-MOST = 12
-"""Functions, and threads, that are listed."""
 BAR = 40
 """Characters of a full bar."""
 
@@ -68,17 +67,14 @@ def _figures(document: Document) -> Iterator[str]:
 
 
 def _spots(spots: Sequence[Found]) -> Iterator[str]:
-    for spot in spots[:MOST]:
+    for spot in spots[:MOST_LISTED]:
         line, file = f"  {spot['line']}" if spot["line"] else "", spot["object"].rpartition("/")[2]
         yield f"{100 * spot['fraction']:5.1f} %  {spot['function']}  [{file}]{line}"
 
 
 def _threads(threads: Sequence[Found]) -> Iterator[str]:
     busiest = sorted(threads, key=lambda thread: -thread["cpu_seconds"]) if len(threads) > 1 else []
-    for thread in busiest[:MOST]:
-        yield f"{thread['number']:>8}  {thread['name']:16} {thread['cpu_seconds']:.3g} s"
-    if len(busiest) > MOST:
-        yield f"and {len(busiest) - MOST} more"
+    yield from shortened([f"{each['number']:>8}  {each['name']:16} {each['cpu_seconds']:.3g} s" for each in busiest])
 
 
 def _unknown(document: Document, found: Found) -> Iterator[str]:

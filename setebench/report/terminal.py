@@ -28,8 +28,7 @@ _STYLES = {
 NATURAL_WIDTH = 100_000
 """Columns where nothing is folded."""
 
-_NOTE_WIDTH = 24
-_PAGE_WIDTH, _LEAST_WIDTH = 100, 40
+_NOTE_WIDTH, _PAGE_WIDTH, _LEAST_WIDTH = 24, 100, 40
 """Columns of the first page: lines of more are hard to read, panels of fewer hold no words."""
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from setebench.report import numbers
 from setebench.results import Document, Finding
-from setebench.text import visible
+from setebench.text import MOST_LISTED, shortened, visible
 
 _HEADINGS = {
     "clock": "Clock",
@@ -33,12 +33,6 @@ _HEADINGS = {
 _RANK = {prefix: rank for rank, prefix in enumerate(_HEADINGS)}
 _LEVELS = ("l1", "l2", "l3", "memory")
 _PAIRS = "latency.core_to_core."
-_MOST_PAIRS = 12
-"""Pairs of CPUs that are listed one by one; a longer matrix is summed up, as the paper does."""
-
-_MOST_NAMES = 6
-"""Names that a row of several findings spells out."""
-
 RIGHT_ALIGNED = ("value", "95 % interval", "ns")
 
 
@@ -161,7 +155,7 @@ def condensed(findings: Sequence[Finding]) -> list[Finding]:
     for each in findings:
         if each.parameter.startswith(_PAIRS) and each.number is not None:
             pairs.setdefault(each.parameter.rpartition(".")[2], {})[each.parameter] = each.number
-    if sum(map(len, pairs.values())) <= _MOST_PAIRS:
+    if sum(map(len, pairs.values())) <= MOST_LISTED:
         return merged(findings)
     found = merged(each for each in findings if not any(each.parameter in own for own in pairs.values()))
     for state, own in pairs.items():
@@ -184,12 +178,6 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     for first, *others in groups.values():
         parent = first.parameter.rpartition(".")[0]
         names = [each.parameter.removeprefix(f"{parent}.") for each in (first, *others)]
-        whole = f"{parent}.{{{listed(names, ',')}}}" if others else first.parameter
+        whole = f"{parent}.{{{','.join(shortened(names))}}}" if others else first.parameter
         found.append(msgspec.structs.replace(first, parameter=whole))
     return found
-
-
-def listed(names: list[str], between: str = ", ") -> str:
-    """The first names, and how many more there are."""
-    more = [f"... {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-    return between.join([*names[:_MOST_NAMES], *more])

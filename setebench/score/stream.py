@@ -10,9 +10,8 @@ import msgspec
 
 from setebench import files
 from setebench.errors import UsageError
+from setebench.results import SCHEMA
 from setebench.score.tasks import Answer, Task
-
-SCHEMA = 1
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from setebench.cli.output import Output
 from setebench.counters.counted import Counted
 from setebench.errors import UsageError
 from setebench.report.counted import render
+from setebench.text import KILO
 
 FORMS = ("table", "json")
 USUAL = "task_clock,page_fault,context_switch,cpu_migration"
@@ -56,7 +57,7 @@ def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
     resolver, command = Resolver(), tuple(options["command"])
     job = Job(
         wanted=resolver.named([name for text in options["events"] or (USUAL,) for name in split_names(text)]),
-        interval=None if options["interval"] is None else options["interval"] / 1e3,
+        interval=None if options["interval"] is None else options["interval"] / KILO,
         limit=options["duration"],
     )
     started = datetime.now(UTC).isoformat(timespec="seconds")

@@ -20,8 +20,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from setebench.export.source import KIB, Source
+from setebench.export.source import Source
 from setebench.export.values import Format, Known, Open, Row, Sheet, Value, derived, with_assumption
+from setebench.text import KIBI
 
 MODEL = "analytical model of Low et al. 2016"
 KEEP = -1
@@ -70,7 +71,7 @@ def _size(source: Source, kernel: Kernel, levels: tuple[int, ...]) -> Known:
 
 
 def openblas_rows(source: Source) -> Iterator[Row]:
-    yield "OPENBLAS_L2_SIZE", source.size(2, KIB, "KiB")
+    yield "OPENBLAS_L2_SIZE", source.size(2, KIBI, "KiB")
     for letter, sizes in _blocks(source, OPENBLAS, "param.h of Haswell to Zen"):
         yield from zip((f"{letter}GEMM_DEFAULT_{name}" for name in "QPR"), sizes, strict=True)
 

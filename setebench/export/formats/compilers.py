@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.source import KIB, PRIVATE, Source
+from setebench.export.source import PRIVATE, Source
 from setebench.export.values import Format, Known, Open, Row, Sheet, derived, exact, with_assumption
+from setebench.text import KIBI
 
 # -- GCC --------------------------------------------------------------------------------------------------------------
 
@@ -19,9 +20,9 @@ def gcc_rows(source: Source) -> Iterator[Row]:
     in instructions (memory's latency in cycles, one instruction a cycle assumed), rounded; `prefetch-minimum-stride` in
     bytes, one more than the largest stride that a hardware prefetcher follows. Names: GCC 12 manual, "Optimize
     Options", and `gcc --help=params`. gcc reads no comments, so they are taken out on the way (`USE`)."""
-    yield "l1-cache-size", source.size(1, KIB, "KiB")
+    yield "l1-cache-size", source.size(1, KIBI, "KiB")
     yield "l1-cache-line-size", source.line(1)
-    yield "l2-cache-size", source.size(2, KIB, "KiB")
+    yield "l2-cache-size", source.size(2, KIBI, "KiB")
     yield "simultaneous-prefetches", source.count("mshr.l1.prefetch")
     yield "prefetch-latency", source.prefetch_latency()
     yield "prefetch-minimum-stride", source.least_stride()

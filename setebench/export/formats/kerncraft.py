@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from setebench.export.source import GIGA, Source
+from setebench.export.source import Source
 from setebench.export.values import Format, Open, Row, Sheet, assumed, derived
+from setebench.text import GIGA
 
 VERSION = "0.8.12"  # of the file format: the first release after its latest change (0.8.11.dev0); newer ones read it
 POLICIES = {"lru": "LRU", "random": "RR"}

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from setebench.export.source import GIGA, KIB, Source
+from setebench.export.source import Source
 from setebench.export.values import Format, Known, Open, Row, Sheet, assumed, derived, reworded, with_assumption
+from setebench.text import GIGA, KIBI, MEGA
 
 PART = 1
 NO_PART = assumed(PART, "cycles", "no finding divides a latency")
-MEGA = 1e6
 POWERS = tuple(1 << power for power in range(24))
 
 
@@ -140,7 +140,7 @@ def sniper_rows(source: Source) -> Iterator[Row]:
         name, (groups, why) = SNIPER[level], source.sharing(level)
         size, sets, ways = source.geometry(level, power_of_two=False)
         yield f"{name} cache_block_size", source.line(level)
-        yield f"{name} cache_size", derived(lambda bytes: bytes / KIB, "KiB", (size,), "in KiB", int)
+        yield f"{name} cache_size", derived(lambda bytes: bytes / KIBI, "KiB", (size,), "in KiB", int)
         yield f"{name} associativity", ways
         yield f"{name} address_hash", reworded(sets, lambda count: "mask" if int(count).bit_count() == 1 else "mod")
         yield f"{name} replacement_policy", source.replacement(level, SNIPER_POLICIES, SNIPER_TREES)

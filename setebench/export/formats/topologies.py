@@ -13,8 +13,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from setebench.export.source import PRIVATE, Node, Source
 from setebench.export.values import Format, Open, Row, Sheet, Value, assumed, derived
+from setebench.text import GIBI, KILO, MEBI
 
-MEBI, GIBI = 1 << 20, 1 << 30
 XML = '<?xml version="1.0" encoding="UTF-8"?>'
 Add = Callable[[Element, str, int, Iterable[int], Node], Element]
 """Adds below an element one of a kind (memory, l1 to l4, core, thread, group) with a number and CPUs, of a node."""
@@ -184,7 +184,7 @@ def mt4g_rows(source: Source) -> Iterator[Row]:
     """MT4G's JSON of a memory hierarchy, with the members that a CPU has. `latency.mean` is in cycles (not rounded),
     bandwidths in GiB/s, of one thread; `amount` is the number of such caches; `clockRate` in kHz, rounded. Statistics
     of MT4G's own are left out. Names: sample_results, and sys-sage's reader mt4g_v1_x.cpp."""
-    yield "general.clockRate", derived(lambda hertz: hertz / 1000, "kHz", (source.hertz(),))
+    yield "general.clockRate", derived(lambda hertz: hertz / KILO, "kHz", (source.hertz(),))
     for name in source.places:
         path = f"memory.{'main' if name == 'memory' else name}"
         if name != "memory":

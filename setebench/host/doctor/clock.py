@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check, ClockReport, Status, row
 from setebench.host.environment import Environment
+from setebench.text import GIGA, MEGA
 
 COARSE_STEP_TICKS = 2.0  # from here on one timing can't separate L1 from L2; a step of one or two is lost in jitter
 WIDE_RATIO = 0.02  # above this relative width of cycles per tick the core clock moves more than an L1 hit can bear
@@ -60,7 +61,7 @@ def _measured(clock: ClockReport) -> Iterator[tuple[str, Status | bool, str]]:
     yield found, BAD if wide else GOOD, busy
     step, rate, value = clock.step_ticks, clock.ticks_per_second, clock.cycles_per_tick
     cycles = f", {step * value:.0f} core cycles" if value else ""
-    found = f"{step:g} ticks ({1e9 * step / rate:.2f} ns{cycles}) at {rate / 1e6:.1f} MHz"
+    found = f"{step:g} ticks ({GIGA * step / rate:.2f} ns{cycles}) at {rate / MEGA:.1f} MHz"
     dithered = "Nothing: timings are dithered. Medians and minima of your own analyses would be wrong here."
     yield found, step < COARSE_STEP_TICKS, dithered
     low, high = clock.cycles_per_tick_low, clock.cycles_per_tick_high
@@ -68,5 +69,5 @@ def _measured(clock: ClockReport) -> Iterator[tuple[str, Status | bool, str]]:
         yield "the calibration did not settle; stop other work and try again", UNKNOWN, ""
     else:
         moves = "The core clock moves while measuring: performance governor, boost off, no other load on the package."
-        found = f"{value:.4f} ({low:.4f} to {high:.4f}), the core at {value * rate / 1e6:,.0f} MHz"
+        found = f"{value:.4f} ({low:.4f} to {high:.4f}), the core at {value * rate / MEGA:,.0f} MHz"
         yield found, high - low <= WIDE_RATIO * value, moves

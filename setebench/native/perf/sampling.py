@@ -19,6 +19,7 @@ from setebench.native.perf import _perf
 from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, explain, read_situation
 from setebench.native.perf.opened import Counters
+from setebench.text import GIGA
 
 SAMPLES_HZ = 199
 """Samples of time a second and CPU: at 20 us each 0.4 % of it; a prime number is in step with nothing that a program
@@ -118,7 +119,7 @@ class Sampler(AbstractContextManager["Sampler"]):
         event = Attributes(
             type=Type.SOFTWARE,
             config=Software.CPU_CLOCK,
-            sample_period=round(1e9 / SAMPLES_HZ),
+            sample_period=round(GIGA / SAMPLES_HZ),
             sample_type=SAMPLED,
             clockid=time.CLOCK_MONOTONIC,
             flags=sum(OBSERVED),

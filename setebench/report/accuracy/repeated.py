@@ -10,9 +10,7 @@ from typing import Any
 from setebench.report.numbers import value_text
 from setebench.report.text import in_columns
 from setebench.results import Finding
-
-MOST_VALUES = 3
-"""Different values of a parameter that a row shows, the most frequent first."""
+from setebench.text import shortened
 
 
 def render(document: Mapping[str, Any]) -> str:
@@ -50,5 +48,4 @@ def _values(parameter: Mapping[str, Any]) -> str:
         values = [median(values)]
     texts = (value_text(Finding(parameter="", value=each, unit=parameter["unit"])) for each in values)
     counted = Counter(texts).most_common()
-    shown = [f"{text} ({times})" if len(counted) > 1 else text for text, times in counted[:MOST_VALUES]]
-    return "; ".join(shown) + ("; ..." if len(counted) > MOST_VALUES else "")
+    return "; ".join(shortened([f"{text} ({times})" if len(counted) > 1 else text for text, times in counted]))

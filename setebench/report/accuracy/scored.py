@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from setebench.report.text import in_columns
+from setebench.text import shortened
 
 SHARES = {
     "right": "right",
@@ -18,9 +19,6 @@ SHARES = {
 """Shares of rows, and what they are called."""
 
 HEADS = ("rows", *SHARES, "coverage", "width")
-MOST_NAMES = 12
-"""Parameters that a sentence names; the JSON has all."""
-
 Document = Mapping[str, Any]
 
 
@@ -54,9 +52,8 @@ def remarks(score: Document) -> Iterator[str]:
     if (held := score["calibration"]["continuous"])["trials"]:
         yield f"measured 95 % intervals of latencies, penalties and rates that hold the truth: {proportion(held)}"
     if names := [entry["parameter"] for entry in score["constant"]]:
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         what = "nearly the same on all machines, so that right answers count nowhere"
-        yield f"{len(names)} parameters {what}: {', '.join(names[:MOST_NAMES])}{more}"
+        yield f"{len(names)} parameters {what}: {', '.join(shortened(names))}"
     yield from failures(score)
     yield from (f"lost: {item['machine']}: {item['reason']}" for item in score["lost"])
 
@@ -86,7 +83,7 @@ def _lines(document: Document) -> Iterator[str]:
     if document.get("against"):
         yield from _against(document["against"])
     if sealed := document.get("sealed"):
-        seeds = ", ".join(map(str, sealed["seeds"][:MOST_NAMES])) + (", ..." if sealed["seeds"][MOST_NAMES:] else "")
+        seeds = ", ".join(shortened([*map(str, sealed["seeds"])]))
         nonce = f"nonce {sealed['nonce']!r}, " if sealed["nonce"] else ""
         yield f"sealed: {nonce}inference {sealed['inference'][:16]}, seeds {seeds}"
         yield f"sealed runs are logged in {sealed['log']}"

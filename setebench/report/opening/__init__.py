@@ -14,15 +14,13 @@ from setebench.report.opening.answers import Answers
 from setebench.report.opening.maps import Map, maps
 from setebench.report.opening.picture import Box, picture
 from setebench.report.opening.tables import Row, summary
-from setebench.report.view import listed, merged, published_text, verified
+from setebench.report.view import merged, published_text, verified
 from setebench.results import Document, Finding, Outcome
+from setebench.text import shortened
 
 __all__ = ["Box", "Map", "Opening", "opening", "processor_name"]
 
 UNVERIFIED = "Not verified on this machine yet: run setebench verify"
-MOST_OPEN = 8
-"""Reasons that are listed before the rest is only counted."""
-
 LAST = ("bandwidth.", "loaded_latency.", "counter.")
 """Beginnings of what comes last: numbers of kernels and counts, of which one is like the other."""
 
@@ -45,14 +43,13 @@ def opening(document: Document, references: Mapping[str, Document]) -> Opening |
     answers = Answers(document)
     if not {"latency.l1", "cache.l1.size"} <= answers.findings.keys():
         return None
-    left = _open(document)
     return Opening(
         name=processor_name(document),
         picture=picture(answers),
         verified=next(iter(verified(document)), UNVERIFIED),
         against=list(_against(document, references)),
         maps=maps(document),
-        open=[*left[:MOST_OPEN], *([f"and {len(left) - MOST_OPEN} more reasons, below"] if left[MOST_OPEN:] else [])],
+        open=shortened(_open(document)),
         summary=summary(answers),
     )
 
@@ -95,5 +92,5 @@ def _open(document: Document) -> list[str]:
     for each in merged(document.findings):
         if each.value is None:
             reasons.setdefault(each.reason or "", []).append(each.parameter)
-    lines = [f"{listed(names)}: {reason}" for reason, names in reasons.items()]
+    lines = [f"{', '.join(shortened(names))}: {reason}" for reason, names in reasons.items()]
     return sorted(lines, key=lambda line: line.startswith(LAST) or ".vector" in line)

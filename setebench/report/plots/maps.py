@@ -10,13 +10,11 @@ import numpy as np
 
 from setebench.errors import SetebenchError
 from setebench.report.plots.plot import SIZE, SMALL
+from setebench.text import MOST_LISTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-MOST_NUMBERS = 12
-"""Up to so many CPUs the cells hold their numbers; beyond, only the shades show."""
 
 GREYS = ("0.05", "0.4", "0.65", "0.97")
 """From the nearest level to memory."""
@@ -52,9 +50,9 @@ def _draw(axes: Axes, state: str, rows: list[list[float]], shades: tuple[float, 
     image = axes.imshow(cycles, cmap="Greys", vmin=shades[0], vmax=shades[1])
     axes.set(title=f"line {state}", xlabel="CPU that holds it", ylabel="CPU that reads it")
     for ticks, cpus in ((axes.set_xticks, owners), (axes.set_yticks, readers)):  # of many CPUs not all are named
-        places = range(0, len(cpus), -(-len(cpus) // MOST_NUMBERS))
+        places = range(0, len(cpus), -(-len(cpus) // MOST_LISTED))
         ticks(places, [str(cpus[place]) for place in places], fontsize="small")
-    for (row, column), value in np.ndenumerate(cycles) if len(owners) <= MOST_NUMBERS else ():
+    for (row, column), value in np.ndenumerate(cycles) if len(owners) <= MOST_LISTED else ():
         if not np.isnan(value):
             colour = "1" if value > sum(shades) / 2 else "0"
             axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize="x-small")

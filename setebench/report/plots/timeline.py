@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import SetebenchError
 from setebench.report.plots.plot import LEVEL, SIZE, SMALL, literal, style
+from setebench.text import GIGA
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,7 +105,7 @@ def _panels(found: Evidence) -> dict[str, Panel]:
         others = np.sum([_numbers(seconds[name]) for name in seconds if name not in panels[CPUS]], axis=0)
         panels[CPUS] |= {"other": others / lengths} if np.any(others) else {}
     elif ticks := counts.get("task_clock"):
-        panels[CPUS] = {"CPU time": _numbers(ticks) / 1e9 / lengths}
+        panels[CPUS] = {"CPU time": _numbers(ticks) / GIGA / lengths}
     for label, (place, names) in CURVES.items():
         own = {name: column for name in names if (column := (found.get(place) or {}).get(name)) is not None}
         over = lengths if place == "counts" else 1.0

@@ -20,7 +20,7 @@ from setebench.errors import SetebenchError
 from setebench.native.perf.encode import MOST_EVENTS, Term, Wanted
 from setebench.native.perf.messages import Situation, explain, no_counter
 from setebench.native.perf.opened import Counters, summed
-from setebench.text import in_bytes
+from setebench.text import GIGA, in_bytes
 
 VARIABLE = "SETEBENCH_REGIONS"
 """The variable of the program's environment that names the file."""
@@ -108,7 +108,7 @@ class RegionFile:
             name=name.split(b"\0", 1)[0].decode(errors="replace"),
             calls=calls,
             unended=unended,
-            seconds=nanoseconds / 1e9,
+            seconds=nanoseconds / GIGA,
             process=process,
             thread=thread,
             counts={each.name: self._count(each.name, errors, sums) for each in self._wanted},
