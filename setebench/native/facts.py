@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from setebench.errors import UnsupportedError
@@ -25,14 +26,19 @@ def native_facts(
     def has(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in names if available(f"{prefix}{name}"))
 
+    usable = (tuple(cpu for cpu in group if cpu in cpus) for group in environment.topology.siblings or ())
+    pages: tuple[int, ...] = (SMALL_PAGE,)
+    with suppress(UnsupportedError):
+        map_region(HUGE_PAGE, HUGE_PAGE, True)
+        pages += (HUGE_PAGE,)
     return Facts(
         name=environment.cpu.name or "this CPU",
         kind="native",
         cpus=cpus,
-        siblings=_usable(environment.topology.siblings or (), cpus) or tuple((cpu,) for cpu in cpus),
+        siblings=tuple(filter(None, usable)) or tuple((cpu,) for cpu in cpus),
         ticks_per_second=ticks_per_second,
         line_size=8 * (_engine.cpuid(1)[1] >> 8 & 0xFF),
-        page_sizes=(SMALL_PAGE, HUGE_PAGE) if _huge_pages_on_offer() else (SMALL_PAGE,),
+        page_sizes=pages,
         memory_bytes=available_bytes() // 2,
         brackets=brackets,
         access_sizes=tuple(size for size in ACCESS_SIZES if available(f"load{size}")),
@@ -57,20 +63,6 @@ def _kinds_of_core(kinds: Mapping[str, tuple[int, ...]], cpu: int) -> tuple[str,
     return (f"findings hold for the kind of core of CPU {cpu} alone; --cpu chooses another ({listed})",)
 
 
-def _usable(groups: Iterable[Iterable[int]], cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The groups without CPUs that this process may not use."""
-    usable = (tuple(cpu for cpu in group if cpu in cpus) for group in groups)
-    return tuple(group for group in usable if group)
-
-
 def prefetch_hints() -> tuple[str, ...]:
     """The prefetch instructions of this CPU, by their hints."""
     return tuple(hint for hint in HINTS if available(f"prefetch.{hint}"))
-
-
-def _huge_pages_on_offer() -> bool:
-    """Whether 2 MiB pages can be had, by taking one."""
-    try:
-        return bool(map_region(HUGE_PAGE, HUGE_PAGE, True))
-    except UnsupportedError:
-        return False

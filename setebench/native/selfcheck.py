@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Literal
 
 import numpy as np
 
@@ -22,6 +21,9 @@ TRAPPING_CPUID_TICKS = 600
 
 FEW_PAGES, MANY_PAGES = 16, 400
 """Pages that any first TLB holds, and more than any holds; their lines (one a page) fit any first cache."""
+
+REAL, SPLINTERED = 0.3, 0.6
+"""Of the rise on small pages: that on a large one is less where it is one entry, more where it is many."""
 
 VISIBLE_CYCLES = 0.7
 """A TLB miss that costs less per load than this is not seen well enough to compare page sizes by."""
@@ -67,17 +69,13 @@ def page_report(cpu: int | None = None) -> PageReport:
         on_small, on_huge = np.median(rises, axis=0).tolist()
         figures = (
             f"{MANY_PAGES} lines 4 KiB apart cost {on_small:.1f} cycles more each than {FEW_PAGES} on 4 KiB pages, "
+            f"{on_huge:.1f} more inside a 2 MiB page"
         )
-        figures += f"{on_huge:.1f} more inside a 2 MiB page"
         if on_small < VISIBLE_CYCLES:
             figures = f"TLB misses hardly show on this machine: {figures}"
-        return PageReport(granted=True, how=huge.granted, tlb_behaviour=_behaviour(on_small, on_huge), reason=figures)
-
-
-def _behaviour(on_small: float, on_huge: float) -> Literal["real", "splintered", "unresolved"]:
-    if on_small < VISIBLE_CYCLES or 0.3 * on_small <= on_huge <= 0.6 * on_small:
-        return "unresolved"
-    return "splintered" if on_huge > 0.6 * on_small else "real"
+        clear = on_small >= VISIBLE_CYCLES and not REAL <= on_huge / on_small <= SPLINTERED
+        behaviour = "unresolved" if not clear else "splintered" if on_huge > SPLINTERED * on_small else "real"
+        return PageReport(granted=True, how=huge.granted, tlb_behaviour=behaviour, reason=figures)
 
 
 def _rise(machine: NativeMachine, region: Region, seed: int) -> float:

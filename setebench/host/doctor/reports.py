@@ -62,7 +62,7 @@ class PageReport(msgspec.Struct, frozen=True, kw_only=True):
 
     granted: bool
     how: Literal["hugetlb", "madvise", "none"]
-    tlb_behaviour: Literal["real", "splintered", "unresolved", "unavailable"]
+    tlb_behaviour: str
     reason: str = ""
 
 

@@ -39,7 +39,6 @@ class NativeSwitches:
         with ExitStack() as files:
             (register,) = self._opened(files, (cpu,))
             register.read()
-        self._check_leave()
         return tuple(PrefetcherSwitch(name=bit.name, level=bit.level) for bit in layout.bits)
 
     @contextmanager
@@ -48,7 +47,6 @@ class NativeSwitches:
 
         Raises `UnsupportedError` where a register can't be read or written, or reads as if it had not been written:
         some hypervisors take what is written and forget it. Raises `SetebenchError` where it can't be put back."""
-        self._check_leave()
         with ExitStack() as files:
             before = [(register, register.read()) for register in self._opened(files, cpus)]
             try:
@@ -63,20 +61,19 @@ class NativeSwitches:
                     by_hand = "; ".join(f"wrmsr -p {one.cpu} {one.number:#x} {value:#x}" for one, value in lost)
                     raise SetebenchError(f"prefetchers could not be switched back; as root: {by_hand}")
 
-    def _check_leave(self) -> None:
-        if not self._allowed:
-            raise UnsupportedError(
-                "prefetchers are switched off only with --msr, which writes model-specific registers"
-            )
-
     def _opened(self, files: ExitStack, cpus: Collection[int]) -> list[_Register]:
         registers = []
         for cpu in sorted(set(cpus)):
             path, number = self._root / f"dev/cpu/{cpu}/msr", self._layout(cpu).register
+            if not self._allowed:
+                raise _refused("that writes model-specific registers, which is done only with --msr")
             try:
                 device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             except OSError as error:
-                raise _refused(f"{path}: {_why(error)}") from error
+                how = (
+                    "as root, where there is such a device (modprobe msr, in most guests and containers there is none)"
+                )
+                raise _refused(f"{path}: {error.strerror}; try it {how}") from error
             files.callback(os.close, device)
             registers.append(_Register(cpu, device, number))
         return registers
@@ -91,10 +88,8 @@ class NativeSwitches:
             announced=_announced(),
         )
         if layout is None:
-            raise UnsupportedError(
-                "prefetchers can't be switched off: no documented switches are known of this processor, or it doesn't "
-                f"announce them ({processor.vendor}, family {processor.family}, model {processor.model})"
-            )
+            named = f"{processor.vendor}, family {processor.family}, model {processor.model}"
+            raise _refused(f"no documented switches are known of this processor, or it doesn't announce them ({named})")
         return layout
 
 
@@ -112,7 +107,7 @@ class _Register:
         try:
             return int.from_bytes(os.pread(self.device, 8, self.number), "little")
         except OSError as error:
-            raise _refused(f"{self} can't be read: {_why(error)}") from error
+            raise _refused(f"{self} can't be read: {error.strerror}") from error
 
     def write(self, value: int) -> None:
         """Write all of it, as the kernel's device takes it."""
@@ -131,14 +126,10 @@ class _Register:
         try:
             self.write(value)
         except OSError as error:
-            raise _refused(
-                f"{self} can't be written ({error.strerror}): a hypervisor may refuse it, or the kernel's msr module, "
-                "which must allow writes (allow_writes=on)"
-            ) from error
+            who = "a hypervisor may refuse it, or the kernel's msr module, which must allow writes (allow_writes=on)"
+            raise _refused(f"{self} can't be written ({error.strerror}): {who}") from error
         if (found := self.read()) != value:
-            raise _refused(
-                f"{self} reads {found:#x} after {value:#x} was written: a hypervisor takes writes without doing them"
-            )
+            raise _refused(f"{self} reads {found:#x} after {value:#x} was written: a hypervisor forgets writes")
 
 
 @contextmanager
@@ -171,15 +162,6 @@ def _guarded(before: list[tuple[_Register, int]]) -> Iterator[None]:
 
 def _refused(why: str) -> UnsupportedError:
     return UnsupportedError(f"prefetchers can't be switched off: {why}")
-
-
-def _why(error: OSError) -> str:
-    """What keeps an msr device from being opened, and what to do."""
-    if isinstance(error, FileNotFoundError):
-        return "there is no such device; as root: modprobe msr (in most guests and containers there is none)"
-    if isinstance(error, PermissionError):
-        return "may not be opened for writing; run as root, with the kernel's msr module allowing writes"
-    return error.strerror or type(error).__name__
 
 
 def _announced() -> bool:
