@@ -14,6 +14,10 @@ TableType = type[msgspec.Struct]
 PREFETCHERS: tuple[TableType, ...] = typing.get_args(spec.AnyPrefetcher)
 
 
+RENAMED = {(spec.Stride, "entries"): "streams", (spec.Region, "active_regions"): "streams"}
+"""Fields that findings call something else than their name without the unit."""
+
+
 class Field(NamedTuple):
     """One field of a table. `default` is `msgspec.NODEFAULT` for fields that every file must give; `limits` has the
     range of a number, or how many characters, elements or keys there may be."""
@@ -28,6 +32,11 @@ def table_fields(table: TableType) -> dict[str, Field]:
     """The fields of a table in their order in the schema, by name."""
     hints = typing.get_type_hints(table, include_extras=True)
     return {field.name: _field(field, *typing.get_args(hints[field.name])) for field in msgspec.structs.fields(table)}
+
+
+def finding_names(kind: TableType) -> dict[str, str]:
+    """The fields of a kind of prefetcher by the names that findings have for them."""
+    return {RENAMED.get((kind, name), name.removesuffix("_bytes")): name for name in table_fields(kind)}
 
 
 def _field(field: msgspec.structs.FieldInfo, kind: Any, meta: msgspec.Meta, *_: msgspec.Meta) -> Field:

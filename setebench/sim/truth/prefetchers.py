@@ -7,7 +7,7 @@ from typing import Any
 
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.spec.fields import kind_of, table_fields
+from setebench.sim.spec.fields import finding_names, kind_of
 from setebench.sim.truth.described import described, lead_of
 from setebench.sim.truth.finding import absent, exact
 
@@ -35,19 +35,6 @@ STRIDES, LEARNED = ("min_stride", "max_stride", "ip_bits"), ("degree", "max_dist
 Member = tuple[spec.Known, tuple[str, ...]]
 """A prefetcher as its family describes it, and the parameters of that which have no truth."""
 
-MEANT = {
-    "l1.next_line": ("directions",),
-    "l1.stream": ("shared_by_cores",),
-    "l1.stride": ("shared_by_cores",),
-    "l2.pair": ("trigger", "degree", "max_distance"),
-    "l2.next_line": ("trigger", "directions"),
-    "l2.stride": ("indexed_by",),
-    "l2.up_down": ("trigger", "degree", "max_distance", "directions"),
-}
-"""What the name says already, so that nobody could get it wrong: a pair is one line more, by one access; what goes up
-and down goes both ways; the next line lies above; tables of level 1 are a core's own; level 2 sees a line again only
-after level 1 lost it, so that one access is all there is; and no CPU is known to pass it the instruction's address."""
-
 UNITS = {
     **dict.fromkeys(("trigger", "trigger_by_l1_prefetcher"), "accesses"),
     **dict.fromkeys(("degree", "max_distance"), "lines"),
@@ -55,9 +42,6 @@ UNITS = {
     **dict.fromkeys(("min_stride", "max_stride", "region_size"), "bytes"),
 }
 """Units of counts, by parameter."""
-
-RENAMED = {(spec.Stride, "entries"): "streams", (spec.Region, "active_regions"): "streams"}
-"""Fields that findings call something else than their name without the unit."""
 
 UNSEEN = (
     "level",
@@ -90,13 +74,9 @@ def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
 
 
 def unjudged(machine: spec.Machine) -> frozenset[str]:
-    """Parameters of the machine's prefetchers that have no truth: what their names say, or their rules leave open."""
-    names = set()
-    for each in machine.prefetchers:
-        identity, found = identity_of(each), member(each)
-        without = (*MEANT.get(identity, ()), *(found[1] if found else ()))
-        names |= {f"prefetcher.{identity}.{name}" for name in without}
-    return frozenset(names)
+    """Parameters of the machine's prefetchers that have no truth, as their rules leave them open."""
+    found = ((identity_of(each), member(each)) for each in machine.prefetchers)
+    return frozenset(f"prefetcher.{identity}.{name}" for identity, own in found if own for name in own[1])
 
 
 def _facts(machine: spec.Machine, alike: list[spec.AnyPrefetcher]) -> Facts:
@@ -115,8 +95,7 @@ def _rules(machine: spec.Machine, each: spec.Known) -> Facts:
     and what is not a field."""
     line, core, kind, second = machine.line_size_bytes, machine.core, type(each), each.level == 2
     first = [one for one in machine.prefetchers if one.level == 1]
-    named = {RENAMED.get((kind, name), name.removesuffix("_bytes")): name for name in table_fields(kind)}
-    facts: Facts = {parameter: getattr(each, name) for parameter, name in named.items() if parameter not in UNSEEN}
+    facts: Facts = {said: getattr(each, name) for said, name in finding_names(kind).items() if said not in UNSEEN}
     facts["trained_by"] = [source for source in ("load", "store", "prefetch") if source in each.trained_by]
     facts["trained_by_l1_prefetcher"] = by_first = "l1_prefetcher" in each.trained_by
     runs, one_access = kind in (spec.NextLine, spec.Streamer), kind is spec.LinePair

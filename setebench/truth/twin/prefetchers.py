@@ -7,19 +7,13 @@ from typing import Any
 
 from setebench.errors import UsageError
 from setebench.sim import spec
-from setebench.sim.spec.fields import PREFETCHERS, kind_of, table_fields
+from setebench.sim.spec.fields import PREFETCHERS, finding_names, kind_of, table_fields
 from setebench.sim.spec.fields import TableType as Table
 from setebench.truth.twin.readings import Draft, Reading, Readings
 from setebench.truth.twin.replay import BY_STRIDES, leads, outgrown, replayed
 
 START = "prefetcher."
 PRESENT = ".present"
-RENAMED: dict[Table, dict[str, str]] = {
-    spec.Stride: {"streams": "entries", "min_stride": "min_stride_bytes", "max_stride": "max_stride_bytes"},
-    spec.Region: {"streams": "active_regions", "region_size": "region_size_bytes"},
-}
-"""Fields that findings call something else; all others have the finding's name."""
-
 BY_FIRST = "trigger_by_l1_prefetcher"
 BY_RULE = frozenset({"ip_bits", "trained_by", "trigger_at_page_edge"})
 """Fields that are no plain copy of the finding of their name."""
@@ -87,7 +81,7 @@ class _Prefetcher:
         level = int(self.name.removeprefix(START)[1])
         self.put("level", present.of(level))
         self.draft.put((*self.path, "kind"), present.of(kind_of(self.table)))
-        renamed = RENAMED.get(self.table, {})
+        renamed = finding_names(self.table)
         for name in self.readings.names(f"{self.name}."):
             parameter = name.removeprefix(f"{self.name}.")
             if parameter not in BY_RULE:
