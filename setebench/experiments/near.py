@@ -1,14 +1,19 @@
-"""Measure the latency of small caches (L1, L2) exactly, by dense pointer chases: cyclic, random, over few pages.
+"""Measure the latency of small caches (L1, L2) exactly, by dense pointer chases over lines that a few sets share.
 
-The size sweep (`size_sweep`) avoids prefetching and TLB misses, but uses each line only once in 100 microseconds or
-more. An SMT co-runner evicts most lines in between, so a level of 14 cycles appears to take 14 to 40. A dense chase
-uses each line again much sooner. So the sweep gives the levels and bounds of latencies, and dense chases the latencies.
+The size sweep (`size_sweep`) uses each line only once in 100 microseconds or more, and all lines of each page: an SMT
+co-runner evicts most lines in between, and prefetchers bring some. So the sweep gives the levels and bounds of
+latencies, and dense chases the latencies. For level 2, each page has one line of the chase, at one of two offsets,
+so that all lines compete for few sets of level 1 and no prefetcher has brought any (with a single offset, Zen 4 takes
+17 cycles for 14). A chase of as many lines on the
+same pages, in the same order, but at other offsets, is served by level 1 and misses the TLB as often: the difference of
+the two is that of both levels' latencies.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,86 +25,106 @@ from setebench.experiments.paired import run_paired
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+from setebench.stats.estimate import Interval
 from setebench.stats.pairs import located
 from setebench.stats.rounds import low_of_samples
 
-LINE = Base("line")
+FEW = Base("few")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NearParams:
-    """Tunables of the dense chases. A pass is a chase of one level's working set with `samples` samples."""
+    """Tunables of the dense chases. A pass is a probe of all chases with `samples` samples."""
 
-    lines_apart: int = 5  # only every fifth line of a page is used, so that prefetches of the next four don't help
-    first: float = 0.0625  # size of level 1's working set over level 1's capacity
-    outgrows: float = 0.6  # the same for other levels, over the capacity before them, of whose sets it uses 1/5
-    inside: float = 0.16  # largest size of a working set over the level's own capacity, as co-runners take room
-    most_pages: int = 56  # most pages of a working set: more may outgrow a first TLB
-    steps: int = 256  # loads of a sample, as few as the bracket's bias allows: longer samples are disturbed more often
-    samples: int = 96  # paired samples of a pass
-    passes: tuple[int, int] = (6, 4)  # rounds, and passes of each level in a round, some of which are undisturbed
+    few: tuple[int, int] = (32, 4)  # lines of the chase that level 1 holds surely, and their pages
+    most: tuple[float, int] = (12.0, 192)  # most pages: times the lines at one offset that level 1 holds; in all
+    sizes: int = 9  # chases of one line a page, whose numbers of pages are half an octave apart
+    settle: int = 3  # traversals before a chase is timed
+    doubt: float = 0.03  # largest relative doubt of level 2's latency, else that of the sweep is kept
+    sets: int = 16  # lines whose offsets differ modulo so many lines lie in different sets of level 1
+    steps: int = 192  # loads of a chase at least, as few as the bracket's bias allows: long ones are often disturbed
+    samples: int = 32  # paired samples of a pass
+    passes: tuple[int, int] = (6, 4)  # rounds, and passes in a round, some of which are undisturbed
     apart_seconds: float = 0.08  # wait between two rounds, about the length of a co-runner's time slice
-    settle: int = 3  # traversals of the working set before a pass
     bias_cycles: float = 3.0  # systematic error of a sample in cycles, from the bracket
     alone: float = 1.02  # passes count if level 1 took at most so many times the sweep's latency at the same time
-    above: float = 1.15  # most ratio to the upper end of the sweep's interval, as prefetches shorten only the sweep's
+    overlap: float = 0.3  # part of a TLB miss that a load from level 2 may hide, but one from level 1 doesn't
+    near: tuple[float, float] = (0.75, 1.3)  # least and largest ratio of level 2's latency to the sweep's
 
 
 def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
-    """Return `levels` with better latencies of small caches: those of dense chases (in random order over few pages of
-    `region`), where they agree with the size sweep and their intervals are narrower."""
-    params, before, wanted = NearParams(), 0.0, {}
-    for name in levels.caches:
-        end = levels.ends_bytes.get(name, 0.0)
-        size = min(params.outgrows * before if before else params.first * end, params.inside * end)
-        if 0 < size <= params.most_pages * TLB_PAGE_BYTES / params.lines_apart:
-            wanted[name] = size
-        before = end
-    times, passes = params.passes
-    found: dict[str, list[float]] = {name: [] for name in wanted}
+    """Return `levels` with better latencies of levels 1 and 2: those of dense chases in `region`, where they agree with
+    the size sweep and their intervals are narrower."""
+    params, first = NearParams(), levels.caches[0]
+    found, (times, passes) = list[list[float]](), params.passes
+    pages = min(params.most[0] * levels.ends_bytes.get(first, np.inf) / TLB_PAGE_BYTES, params.most[1])
     for number in range(times):
-        time.sleep(params.apart_seconds if number and wanted else 0.0)
+        time.sleep(params.apart_seconds if number else 0.0)
         context.progress(f"dense chases, time {number + 1}")
-        for name, size in [*wanted.items()] * passes:
-            found[name].append(chased(context, region, size))
-    context.evidence["dense_cycles"] = {name: np.round(cycles, 3).tolist() for name, cycles in found.items()}
-    first = levels.caches[0]
+        found += [chased(context, region, int(pages)) for _ in range(passes)]
+    few, *others = np.array(found).T
+    further = np.array(others[1::2]) - others[::2]
+    context.evidence["dense_cycles"] = {first: np.round(few, 3).tolist(), "further": np.round(further, 3).tolist()}
     # If a co-runner is there all the time, all passes over level 1 take longer than in the sweep, and none count.
-    quiet = np.array(found.get(first, ())) <= params.alone * levels.latency[first].value
-    for name, cycles in found.items() if quiet.any() else ():
-        levels = _with_latency(levels, name, np.array(cycles)[quiet])
-    return levels
-
-
-def chased(context: Context, region: Region, size_bytes: float) -> float:
-    """Return the core cycles of a load in a cyclic pointer chase, in random order, over about `size_bytes` bytes of
-    lines in neighbouring pages; NaN if too few samples are undisturbed."""
-    params, line = NearParams(), region.line_size
-    each = TLB_PAGE_BYTES // (params.lines_apart * line)
-    count = max(int(size_bytes / line), 2)
-    pages = -(-count // each)
-    free = region.size // TLB_PAGE_BYTES - pages + 1
-    begin = region.address + int(context.fresh_rng().integers(free)) * TLB_PAGE_BYTES
-    number = np.arange(count)
-    lines = begin + number // each * TLB_PAGE_BYTES + number % each * params.lines_apart * line
-    lines = context.fresh_rng().permutation(lines)
-    context.machine.link(region, lines)
-    warmup = -(-params.settle * count // params.steps)
-    begins = lines[np.arange(params.samples + warmup) * params.steps % count]
-    probe = Probe().paired(reference(context).work, Probe().chase(LINE, params.steps))
-    return located(run_paired(context, probe, {LINE: begins}, accesses=params.steps, warmup=warmup)) / params.steps
-
-
-def _with_latency(levels: Levels, name: str, cycles: NDArray[np.float64]) -> Levels:
-    """Return `levels` with the latency of level `name` taken from passes of `cycles` a load, shape (passes,), unless
-    this contradicts the size sweep or the sweep's interval is narrower."""
-    params, sweep = NearParams(), levels.latency[name]
-    found = low_of_samples(cycles, params.bias_cycles / params.steps)
-    # Nothing makes a load from level 1 too fast, so a chase faster than the sweep is right there.
-    low = 0.0 if name == levels.caches[0] else sweep.low
-    if not low <= found.value <= params.above * sweep.high or found.high - found.low >= sweep.high - sweep.low:
+    quiet, bias = few <= params.alone * levels.latency[first].value, params.bias_cycles / params.steps
+    if not quiet.any():
         return levels
-    nanoseconds = found.scaled(levels.ns[name].value / sweep.value)
+    found_l1 = low_of_samples(few[quiet], bias)
+    if found_l1.high - found_l1.low < levels.latency[first].high - levels.latency[first].low:
+        levels = _with_latency(levels, first, found_l1)
+    if "l2" not in levels.caches:
+        return levels
+    l1, sweep = levels.latency[first].value, levels.latency["l2"].value
+    costs = [low_of_samples(l1 + each[quiet], bias) for each in further]
+    missed = params.overlap * np.maximum(np.nanmedian(np.array(others[::2])[:, quiet], axis=1) - l1, 0.0)
+    # Few pages leave lines in level 1, many outgrow sets of level 2. In between, cost is that of level 2, and hardly
+    # differs from that of the next number of pages.
+    likely = [
+        (abs(after.value - each.value) + miss, each)
+        for (each, after), miss in zip(pairwise(costs), missed[:-1].tolist(), strict=True)
+        if params.near[0] * sweep <= each.value <= params.near[1] * sweep
+    ]
+    if not likely:
+        return levels
+    doubt, each = min(likely)
+    if doubt > params.doubt * each.value:
+        return levels
+    return _with_latency(levels, "l2", Interval(each.value, each.low - doubt, each.high + doubt))
+
+
+def chased(context: Context, region: Region, most: int) -> list[float]:
+    """Return the core cycles of a load in a chase over few lines; then, for each number of pages up to `most`, of two
+    chases over one line a page: at many offsets, and at two in turn. NaN stands for too few undisturbed samples."""
+    params, line, rng = NearParams(), region.line_size, context.fresh_rng()
+    sizes = np.ceil(most / 2 ** (np.arange(params.sizes)[::-1] / 2)).astype(int).tolist()
+    count, pages = params.few
+    begin = region.address + int(rng.integers(region.size // TLB_PAGE_BYTES - sum(sizes) - pages)) * TLB_PAGE_BYTES
+    slots, two = np.arange(TLB_PAGE_BYTES // line), rng.permutation(params.sets)[:2]
+    others = rng.permutation(slots[~np.isin(slots % params.sets, two)])
+    chains = {FEW: begin + np.arange(count) % pages * TLB_PAGE_BYTES + np.resize(others, count) * line}
+    begin += pages * TLB_PAGE_BYTES
+    for size in sizes:
+        own = begin + rng.permutation(size) * TLB_PAGE_BYTES
+        for name, offsets in (("spread", others), ("same", two)):
+            chains[Base(f"{name}_{size}")] = own + np.resize(offsets, size) * line
+        begin += size * TLB_PAGE_BYTES
+    questions, leads, loads, places = list[Probe](), list[Probe](), list[int](), dict[Base, NDArray[np.int64]]()
+    for base, lines in chains.items():
+        context.machine.link(region, lines)
+        # Whole traversals behind some that aren't timed, so that the TLB and level 1 are as each traversal leaves them.
+        count = -(-params.steps // len(lines)) * len(lines)
+        leads.append(Probe().chase(base, params.settle * len(lines)).fence())
+        questions.append(Probe().chase(base, count))
+        loads.append(count)
+        places[base] = np.repeat(lines[:1], params.samples)
+    probe = Probe().paired(reference(context).work, *questions, leads=leads)
+    found = run_paired(context, probe, places, accesses=2 * params.steps, warmup=2)
+    return [located(found, number) / each for number, each in enumerate(loads)]
+
+
+def _with_latency(levels: Levels, name: str, found: Interval) -> Levels:
+    """Return `levels` with the latency `found` of level `name`."""
+    nanoseconds = found.scaled(levels.ns[name].value / levels.latency[name].value)
     return replace(
         levels,
         cycles=levels.cycles | {name: found.value},
