@@ -48,7 +48,7 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     agree: float = 0.03  # largest relative difference between long chains and the mixture of short chains
     most_blur: float = 0.1  # the limit is raised by a bracket's jitter, by at most so much of the latency
     least_spread: float = 0.025  # least relative half width of a latency that only single loads show
-    paces: tuple[float, float] = (0.05, 0.95)  # quantiles of the cycles per tick of all samples: the clock's range
+    paces: tuple[float, float] = (0.02, 0.98)  # quantiles of the cycles per tick of all samples: the clock's range
     bias_cycles: float = 3.0  # bias of a bracket over a chain: its fences overlap with the last load
 
 
@@ -103,10 +103,14 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
         raise SetebenchError("flushed lines are loaded as fast as those of the smallest working set: no level is found")
     by_name = {f"l{number}": each for number, each in enumerate(mixtures.levels(explained, params), 1)}
     latency = {name: table.latency(name, level) for name, level in by_name.items()}
-    latency[MEMORY] = quantile_of_rounds([per_load(row[0]) for row in found], LATENCY)
+    bias, flushed = table.params.bias_cycles, found[0][0].samples
+    missed = [per_load(row[0]) for row in found]
+    latency[MEMORY] = quantile_of_rounds(missed, LATENCY, (bias / flushed.accesses,) * 2)
     ends = {name: end for name, level in by_name.items() if (end := table.end(level))}
     memory = [ticks(row[0].samples, len(SHORT)) / row[0].samples.accesses for row in found]
     in_ticks = {name: latency[name].scaled(table.ticks_per_cycle(level)) for name, level in by_name.items()}
+    middle, slow, fast = np.nanquantile(table.paces, (MIDDLE, *table.params.paces)).tolist()
+    off = bias / flushed.reference_cycles
     in_ticks[MEMORY] = quantile_of_rounds(memory, LATENCY)
     return Levels(
         cycles={name: each.value for name, each in latency.items()},
@@ -114,7 +118,7 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
         ns={name: each.scaled(1e9 / ticks_per_second) for name, each in in_ticks.items()},
         sete={name: table.single(by_name.get(name)) for name in latency},
         capacity=ends,
-        pace=Interval(*np.nanquantile(table.paces, (MIDDLE, *table.params.paces)).tolist()),
+        pace=Interval(middle, slow * (1 - off), fast * (1 + off)),
         sweep={
             "size_bytes": table.sizes.tolist(),
             "cycles": np.round(np.nanquantile(table.cycles, LATENCY, axis=0), 3).tolist(),
