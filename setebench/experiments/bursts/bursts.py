@@ -6,7 +6,7 @@ Odd and even lines alternate, as some cores keep separate entries for them. Targ
 reverse order; a flush loads the translation and trains no prefetcher.
 
 The single line ("the line") was just loaded, evicted from level 1, or flushed. Repetitions of the *same program* differ
-in this state by placements alone: the evictors and the last flush hit the line's set and the line, or other ones.
+in this state by placements alone: behind the evictors, a load and a flush hit the line, or another one.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Others = Callable[[NDArray[np.str_], dict[Base, Addresses]], dict[Base, Addresse
 PAGE_BYTES = 4096
 """Bytes of the smallest page that a TLB may hold a translation of."""
 
-TARGETS, LINE, GONE, WANTED, EVICTORS, CHAIN, BEFORE = map(
-    Base, ("targets", "line", "gone", "wanted", "evictors", "chain", "before")
+TARGETS, LINE, RECENT, GONE, WANTED, EVICTORS, CHAIN, BEFORE = map(
+    Base, ("targets", "line", "recent", "gone", "wanted", "evictors", "chain", "before")
 )
 
 LOADED, EVICTED, FLUSHED, PREFETCHED = STATES = ("loaded", "evicted", "flushed", "prefetched")
@@ -95,10 +95,11 @@ def burst_memory(context: Context, params: BurstParams, *, large: bool = True) -
 
 class Bursts:
     """Times bursts on one machine, in core cycles that include the bracket's overhead, with new random lines at each
-    call. Runs are repeated if an SMT co-runner is seen on the core (`alone`), as it would occupy MSHRs."""
+    call. Runs are repeated if an SMT co-runner is seen on the core (`alone`), as it would occupy MSHRs. `evictors` are
+    the number of lines that evict the line from level 1, and their distance in bytes."""
 
     def __init__(self, context: Context, region: Region, rng: np.random.Generator) -> None:
-        self.params, self.context, self.rng, self.evictors = BurstParams(), context, rng, 0
+        self.params, self.context, self.rng, self.evictors = BurstParams(), context, rng, (1, PAGE_BYTES)
         self.region, self.size = region, region.line_size
         self.near = int(self.params.line * PAGE_BYTES / self.size) * self.size
         self.aside = int(self.params.aside * PAGE_BYTES / self.size) * self.size
@@ -159,12 +160,12 @@ class Bursts:
         return {state: times[drawn[self.params.warmup :] == state] for state in states}
 
     def pushed_out(self, probe: Probe) -> Probe:
-        """Append to `probe` traversals of all evictors, which evict the line in state "evicted", else other lines. The
-        other line of its aligned pair is loaded before, so that no pair prefetcher fetches it."""
-        probe = probe.load(LINE + (self.near ^ self.size)).fence()
-        for number in self.params.turns * list(range(self.evictors)):
-            probe = probe.load(EVICTORS + (number * PAGE_BYTES + self.near))
-        return probe.fence()
+        """Append to `probe` traversals of all evictors, and a load of the line in state "loaded", else of another one.
+        The other line of its aligned pair is loaded before, so that no pair prefetcher fetches it."""
+        probe, (count, advance) = probe.load(LINE + (self.near ^ self.size)).fence(), self.evictors
+        for _ in range(self.params.turns):
+            probe = probe.repeat(count, Probe().load(EVICTORS + self.near), advance=advance).fence()
+        return probe.load(RECENT + 0).fence()
 
     def placements(self, states: NDArray[np.str_], part: int = 0) -> dict[Base, NDArray[np.int64]]:
         """Return for each base (line, evictors, flushed line, prefetched line, chain and so on) its addresses, shape
@@ -179,10 +180,11 @@ class Bursts:
         before = self.rng.integers(2, self.near // self.size - 2, len(states)) * self.size
         return {
             LINE: pages,
+            RECENT: np.where(states == LOADED, pages + line, chain),
             GONE: pages + line + np.where(away, 0, aside),
-            WANTED: pages + line + np.where(states == PREFETCHED, 0, aside),
+            WANTED: np.where(states == PREFETCHED, pages + line, chain + self.size),
             BEFORE: pages + before,
-            EVICTORS: np.where(states == EVICTED, 0, aside) + self.region.address + self.region.size // 2,
+            EVICTORS: np.full(len(states), self.region.address + self.region.size // 2, dtype=np.int64),
             CHAIN: np.full(len(states), chain, dtype=np.int64),
         }
 

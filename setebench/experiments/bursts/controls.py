@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from setebench.experiments.bursts.bursts import (
     EVICTED,
     FLUSHED,
     LOADED,
+    PAGE_BYTES,
     PREFETCHED,
     STATES,
     Burst,
@@ -27,18 +29,21 @@ NONE, UNSTEADY = "none", "unsteady"
 class ControlParams:
     """Tunables of the controls. A load is far if its time shows memory, near if it shows level 1 or 2."""
 
-    evictors: tuple[int, ...] = (16, 32, 64, 128, 256, 512, 1024, 2048)  # numbers of evictors that are tried
-    bursts: int = 8  # runs of each number of evictors, or of each hint, before a decision
+    pages: tuple[int, ...] = (8, 12, 16, 24, 32, 48)  # evictors tried, one a page
+    lines: tuple[int, ...] = (256, 384, 576, 864, 1296, 1944, 2916, 4374)  # the same of a dense block
+    bursts: int = 4  # runs of each number of evictors, or of each hint, before a decision
     most_bursts: int = 32  # runs at most, if the times of near states don't differ clearly before
     errors: float = 4.0  # standard errors by which these times must differ
     least_cycles: float = 2.0  # least difference of two levels' times in cycles; less may be drift
     far: float = 0.3  # largest share of lines evicted from level 1 whose loads are far
-    grows: float = 1.1  # ratio of delays above which twice the evictors are used: fewer left some lines in level 1
+    grows: float = 1.25  # least ratio of delays by which more evictors show that fewer left some lines in level 1
     way: float = 0.75  # fraction of the difference between flushed and loaded lines from which a load is far
     silent: float = 0.8  # share of far loads from which the prefetches of a run count as dropped
     steady: float = 0.5  # least fraction of runs in which a hint must have had an effect
+    precise: float = 2.0  # cycles; largest error of the delay behind a hint, two standard errors
+    nearest: float = 3.5  # cycles that a line in level 1 takes at most longer than one just loaded
     inside: float = 0.5  # fraction of the difference between levels 2 and 1 below which a line is in level 1
-    outside: float = 0.6  # excess over that difference, as a fraction of it, above which a line is beyond level 2
+    outside: float = 1.6  # the same, above which a line is beyond level 2
 
 
 @dataclass(frozen=True)
@@ -65,34 +70,40 @@ class Controls:
 
     def __init__(self, context: Context, bursts: Bursts) -> None:
         self.params, self._context, self._bursts = ControlParams(), context, bursts
-        self.second, self.unit = False, 1.0
+        self.second, self.unit, self._way = False, 1.0, np.inf
         self.warmed: set[str] = set()
         context.progress("a line just loaded, pushed out of level 1, flushed")
         self._choose()
 
     def _choose(self) -> None:
-        """Choose the number of evictors: the least that clearly evicts the line from level 1, or twice as many if that
-        evicts it more often. Even more would evict it from a small level 2 as well."""
-        found: dict[int, float] = {}
-        for evictors in self.params.evictors:
-            self._bursts.evictors = evictors
-            loaded, evicted = self._near_states()
-            if evicted.far > self.params.far:
-                break
-            way = evicted.mean - loaded.mean
-            if way > max(self.params.least_cycles, self.params.errors * np.hypot(loaded.error, evicted.error)):
-                found[evictors] = way
-                if len(found) == 2:
-                    break
-        self.second = bool(found)
-        first = min(found, default=self.params.evictors[0])
-        more = found.get(2 * first, 0.0) > self.params.grows * found.get(first, 0.0) > 0
-        self._bursts.evictors = 2 * first if more else first
-        self.loaded, self.evicted = self._near_states() if found else (loaded, evicted)
+        """Choose the evictors: so many that loads behind more and more of them, which rise to level 2's time and stay
+        there until that is full, too, rise no longer. Lines at one offset in their pages evict few others where level 1
+        is indexed by address; where it is hashed, a dense block fills all sets alike."""
+        self.second = any(
+            self._plateau(counts, apart)
+            for counts, apart in ((self.params.pages, PAGE_BYTES), (self.params.lines, self._bursts.size))
+        )
+        self.loaded, self.evicted = self._near_states()
         self._context.evidence["controls"] = {
             "evictors": self._bursts.evictors,
             "cycles": {LOADED: self.loaded.mean, EVICTED: self.evicted.mean, FLUSHED: self.loaded.mean + self.unit},
         }
+
+    def _plateau(self, counts: Sequence[int], apart: int) -> bool:
+        """Set the evictors to the first of `counts`, lines `apart` bytes apart, behind which loads are clearly delayed,
+        but about as much as behind the number before; return whether there is one."""
+        before = 0.0
+        for count in counts:
+            self._bursts.evictors = (count, apart)
+            loaded, evicted = self._near_states()
+            way = evicted.mean - loaded.mean
+            if evicted.far > self.params.far:
+                return False
+            if before and way < self.params.grows * before:
+                return True
+            least = max(self.params.least_cycles, self.params.errors * float(np.hypot(loaded.error, evicted.error)))
+            before = way if way > least else 0.0
+        return False
 
     def _near_states(self, burst: Burst = ALONE, hint: str = "") -> list[Near]:
         """Time the line in all states until the near ones differ clearly or `most_bursts` is reached, and return the
@@ -114,11 +125,10 @@ class Controls:
                 done = [each for each, far in own if far < self.params.silent]
                 joined[PREFETCHED] = np.concatenate(done or samples[PREFETCHED])
             found = [Near.of(joined[state], limit) for state in states if state != FLUSHED]
-            gap = abs(found[1].mean - found[0].mean)
-            if (
-                gap > self.params.errors * np.hypot(found[0].error, found[1].error)
-                or len(samples[LOADED]) >= self.params.most_bursts
-            ):
+            gap = abs(found[1].mean - found[0].mean) / max(float(np.hypot(found[0].error, found[1].error)), 1e-9)
+            clear = not self.params.errors / 2 < gap < 2 * self.params.errors
+            clear &= not hint or 2 * float(np.hypot(found[0].error, found[-1].error)) < self.params.precise
+            if clear or len(samples[LOADED]) >= self.params.most_bursts:
                 return found
 
     def landed(self, hint: str) -> str:
@@ -127,8 +137,8 @@ class Controls:
         self._context.progress(f"where prefetches {hint} land")
         for warmed in [True] if hint in self.warmed else [False, True]:
             found = self._landed(hint, replace(ALONE, warmed=warmed))
-            if found not in (NONE, UNSTEADY):
-                self.warmed |= {hint} if warmed else set()
+            if found != NONE:
+                self.warmed |= {hint} if warmed and found != UNSTEADY else set()
                 break
         return found
 
@@ -143,9 +153,14 @@ class Controls:
         # If many flushed lines arrive without a prefetch, its effect can't be seen.
         if self.stayed < 1 - self.params.far or silent > 1 - self.params.steady or prefetched.far > self.params.far:
             return UNSTEADY
-        way = max(evicted.mean - loaded.mean, self.params.least_cycles) if self.second else self.unit
-        part = (prefetched.mean - loaded.mean) / way
-        error = self.params.errors / 2 * np.hypot(loaded.error, prefetched.error) / way
-        if part < self.params.inside:
+        over, error = prefetched.mean - loaded.mean, 2 * float(np.hypot(loaded.error, prefetched.error))
+        self._way = min(self._way, max(evicted.mean - loaded.mean, self.params.least_cycles))
+        inside, outside = (part * self._way for part in (self.params.inside, self.params.outside))
+        if over + error < min(inside, self.params.nearest):
             return "l1"
-        return "l2" if part - error < 1 + self.params.outside else "l3"
+        if self.params.nearest < over - error and over + error < inside:
+            self._way = over  # so a level comes before that of evicted lines
+            return "l2"
+        if not self.second or over - error < inside or over - error < outside < over + error:
+            return UNSTEADY
+        return "l2" if over < outside else "l3"
