@@ -7,24 +7,24 @@ from typing import Any
 
 from setebench.errors import UsageError
 from setebench.sim import spec
-from setebench.sim.spec.fields import PREFETCHERS, finding_names, kind_of, table_fields
+from setebench.sim.spec.fields import PREFETCHERS, Field, finding_names, kind_of, table_fields
 from setebench.sim.spec.fields import TableType as Table
-from setebench.truth.twin.readings import Draft, Reading, Readings
+from setebench.truth.twin.readings import Draft, Reading, Readings, assumed
 from setebench.truth.twin.replay import BY_STRIDES, leads, outgrown, replayed
 
 START = "prefetcher."
 PRESENT = ".present"
 BY_FIRST = "trigger_by_l1_prefetcher"
-BY_RULE = frozenset({"ip_bits", "trained_by", "trigger_at_page_edge"})
-"""Fields that are no plain copy of the finding of their name."""
-
 LISTS = {"lead": int, "ip_bits": int, "trigger_at_page_edge": int, "trained_by": str}
-"""Parameters that are lists, and what they hold."""
+"""Parameters that are lists, and what they hold. No field is a plain copy of one."""
 
 MOST_IP_BITS = int(table_fields(spec.Stride)["ip_bits"].limits[1] or 0)
 
 MOST_RAMP = 4
 """First batches of a stream that a machine file takes."""
+
+Fields = dict[str, Reading]
+"""Of one prefetcher, by name."""
 
 
 def prefetchers(readings: Readings, draft: Draft) -> None:
@@ -32,119 +32,103 @@ def prefetchers(readings: Readings, draft: Draft) -> None:
     that fits no kind, is left out, which the origin of the list itself says."""
     kinds = {kind_of(table): table for table in PREFETCHERS}
     replays = replayed(readings, draft, 0)
-    unsettled, index = [], itertools.count(replays)
+    unsettled, found = list[str](), list[Fields]()
     for name in readings.names(START, PRESENT):
         present = readings.get(name)
         level, _, kind = name.removeprefix(START).removesuffix(PRESENT).partition(".")
         if present is None or (present.value and kind not in kinds and not replays):
             unsettled.append(name)
         elif present.value and kind in kinds and level in ("l1", "l2"):
-            one = _Prefetcher(readings, draft, kinds[kind], f"{START}{level}.{kind}", next(index))
-            one.fill(present)
-            if kinds[kind] is spec.Stride and level == "l1" and one.get("fills") == "l1":
-                index = itertools.count(int(one.path[-1]) + 1 + one.part())
+            fields = _fields(readings, kinds[kind], f"{START}{level}.{kind}", present)
+            found += _parts(readings, fields) if kinds[kind] is spec.Stride and level == "l1" else [fields]
+    for index, fields in enumerate(found, replays):
+        for field, reading in fields.items():
+            draft.put(("prefetchers", index, field), reading)
     if unsettled:
         absent = Reading(None, "bounded", parameters=tuple(unsettled), why="open, or of no known kind; left out")
         draft.origins["prefetchers",] = absent.origin
 
 
-class _Prefetcher:
-    """One that was found: its table in the schema, its name in findings, its place in the machine file."""
+def _reading(readings: Readings, name: str) -> Reading | None:
+    """The reading of a parameter. Raises `UsageError` where one that is a list is none, or holds something else."""
+    reading, kind = readings.get(name), LISTS.get(name.rpartition(".")[2])
+    if reading is not None and kind is not None:
+        value: Any = reading.value
+        if not isinstance(value, list | tuple) or not all(isinstance(each, kind) for each in value):
+            raise UsageError(f"{name} is to be a list of {kind.__name__}, and is {value!r:.40}")
+    return reading if reading is not None and reading.value != [] else None
 
-    def __init__(self, readings: Readings, draft: Draft, table: Table, name: str, index: int) -> None:
-        self.readings, self.draft, self.name, self.path = readings, draft, name, ("prefetchers", index)
-        self.table, self.fields = table, table_fields(table)
 
-    def found(self, parameter: str) -> Reading | None:
-        """The reading of a parameter. Raises `UsageError` where one that is a list is none, or holds something else."""
-        reading = self.readings.get(f"{self.name}.{parameter}")
-        if reading is not None and (kind := LISTS.get(parameter)) is not None:
-            value: Any = reading.value
-            if not isinstance(value, list | tuple) or not all(isinstance(each, kind) for each in value):
-                raise UsageError(f"{self.name}.{parameter} is to be a list of {kind.__name__}, and is {value!r:.40}")
-        return reading if reading is not None and reading.value != [] else None
+def _fields(readings: Readings, table: Table, name: str, present: Reading) -> Fields:
+    """The fields of a prefetcher that findings say something of, and those that go with them."""
+    level, renamed, known = int(name.removeprefix(START)[1]), finding_names(table), table_fields(table)
+    fields: Fields = {"level": present.of(level), "kind": present.of(kind_of(table))}
+    lists = {parameter: _reading(readings, f"{name}.{parameter}") for parameter in LISTS}
+    for parameter in (each.removeprefix(f"{name}.") for each in readings.names(f"{name}.")):
+        own = readings.get(f"{name}.{parameter}")
+        if parameter not in LISTS and renamed.get(parameter, parameter) in known and own is not None:
+            fields[renamed.get(parameter, parameter)] = own
+    first = readings.get(f"{name}.trained_by_l1_prefetcher")
+    by_first = ["l1_prefetcher"] if BY_FIRST in fields or (first and first.value) else []
+    if trained := lists["trained_by"]:
+        fields["trained_by"] = trained.of([*trained.value, *by_first])
+    if "ip_bits" in known and (bits := lists["ip_bits"]):
+        fields["ip_bits"] = bits.of(max(bits.value) + 1)
+    if "trigger_at_page_edge" in known and (edges := lists["trigger_at_page_edge"]):
+        same = "trigger" in fields and all(edge == fields["trigger"].value for edge in edges.value)
+        fields["trigger_at_page_edge"] = edges.of([] if same else list(edges.value))
+    guesses = {
+        "fills": assumed(f"l{level}", "open: its own level"),
+        "trained_by": assumed(["load", *by_first], "open: loads"),
+        "ip_bits": assumed(MOST_IP_BITS, "open: whole addresses, as a part would mistake some for others"),
+    }
+    if level > 1:
+        guesses["indexed_by"] = assumed("page", "open: addresses of instructions end at level 1")
+    if table is spec.Stride and outgrown(readings):
+        why = "by one instruction runs of neighbouring lines lead no further than by many"
+        guesses["min_stride_bytes"] = assumed(readings.line + 1, why)
+    fields = {each: guess for each, guess in guesses.items() if each in known} | fields
+    if lists["lead"] and "degree" in fields:
+        fields |= _led(lists["lead"], table, fields)
+    return fields | _consistent(fields, known)
 
-    def put(self, field: str, reading: Reading | None) -> None:
-        if field in self.fields:
-            self.draft.put((*self.path, field), reading)
 
-    def assume(self, field: str, value: Any, why: str) -> None:
-        """Fill a field of which nothing was found."""
-        if field in self.fields and self.get(field) is None:
-            self.draft.assume((*self.path, field), value, why)
+def _parts(readings: Readings, fields: Fields) -> list[Fields]:
+    """A stride, and a second one beside it where further strides come to level 2 alone."""
+    found = leads(readings, (BY_STRIDES,), 3, 3)
+    if fields["fills"].value != "l1" or not found.beyond or not any(found.near):
+        return [fields]
+    why = f"strides ahead of a run: {BY_STRIDES}"
+    near = {"degree": assumed(min(filter(None, found.near)), why), "max_distance": assumed(max(found.near), why)}
+    return [fields | near, fields | {"fills": assumed("l2", why)}]
 
-    def get(self, field: str) -> Any:
-        return self.draft.fields.get((*self.path, field))
 
-    def fill(self, present: Reading) -> None:
-        """All fields that findings say something of, and those that go with them."""
-        level = int(self.name.removeprefix(START)[1])
-        self.put("level", present.of(level))
-        self.draft.put((*self.path, "kind"), present.of(kind_of(self.table)))
-        renamed = finding_names(self.table)
-        for name in self.readings.names(f"{self.name}."):
-            parameter = name.removeprefix(f"{self.name}.")
-            if parameter not in BY_RULE:
-                self.put(renamed.get(parameter, parameter), self.readings.get(name))
-        self.assume("fills", f"l{level}", "open: its own level")
-        if level > 1:
-            self.assume("indexed_by", "page", "open: addresses of instructions end at level 1")
-        found, first = self.found("trained_by"), self.found("trained_by_l1_prefetcher")
-        by_first = ["l1_prefetcher"] if self.get(BY_FIRST) is not None or (first and first.value) else []
-        self.put("trained_by", found and found.of([*found.value, *by_first]))
-        self.assume("trained_by", ["load", *by_first], "open: loads")
-        bits, edges = self.found("ip_bits"), self.found("trigger_at_page_edge")
-        self.put("ip_bits", bits and bits.of(max(bits.value) + 1))
-        self.assume("ip_bits", MOST_IP_BITS, "open: whole addresses, as a part would mistake some for others")
-        same = edges is not None and all(edge == self.get("trigger") for edge in edges.value)
-        self.put("trigger_at_page_edge", edges and edges.of([] if same else list(edges.value)))
-        if self.table is spec.Stride and outgrown(self.readings):
-            why = "by one instruction runs of neighbouring lines lead no further than by many"
-            self.assume("min_stride_bytes", self.readings.line + 1, why)
-        self._led()
-        self._consistent()
+def _led(led: Reading, table: Table, fields: Fields) -> Fields:
+    """What the lead of a run shows: first batches of a stream that are smaller than later ones (an access takes a line
+    from the lead, and its batch adds to it), new lines that each add to it, and next lines that come after misses
+    only."""
+    shown, degree = dict[str, Any](), fields["degree"].value
+    if table is spec.NextLine and led.value[0] > 0:
+        shown["only_misses"] = led.value[1] < led.value[0]
+    leads = itertools.pairwise([0, *led.value])
+    batches = [lines - max(before - 1, 0) for before, lines in leads if lines or before]
+    if degree in batches[: MOST_RAMP + 1] and batches[0] < degree:
+        shown["ramp"] = batches[: batches.index(degree)]
+    if "leads_by" not in fields and sorted(led.value) == led.value:  # batches would let it fall between them
+        shown["leads_by"] = "new_line"
+    return {field: led.of(value) for field, value in shown.items() if field in table_fields(table)}
 
-    def part(self) -> int:
-        """Beside a stride of which further strides come to level 2 alone a second one for these: how many are added."""
-        found = leads(self.readings, (BY_STRIDES,), 3, 3)
-        if not found.beyond or not any(found.near):
-            return 0
-        why = f"strides ahead of a run: {BY_STRIDES}"
-        number = int(self.path[-1])
-        for path, value in [*self.draft.fields.items()]:
-            if path[:2] == self.path:
-                self.draft.fields["prefetchers", number + 1, path[2]] = value
-                self.draft.origins["prefetchers", number + 1, path[2]] = self.draft.origins[path]
-        self.draft.assume(("prefetchers", number + 1, "fills"), "l2", why)
-        self.draft.assume((*self.path, "degree"), min(filter(None, found.near)), why)
-        self.draft.assume((*self.path, "max_distance"), max(found.near), why)
-        return 1
 
-    def _led(self) -> None:
-        """What the lead of a run shows: first batches of a stream that are smaller than later ones (an access takes a
-        line from the lead, and its batch adds to it), new lines that each add to it, and next lines that come after
-        misses only."""
-        led, degree = self.found("lead"), self.get("degree")
-        if led is None or not degree:
-            return
-        if self.table is spec.NextLine and led.value[0] > 0:
-            self.put("only_misses", led.of(led.value[1] < led.value[0]))
-        leads = itertools.pairwise([0, *led.value])
-        batches = [lines - max(before - 1, 0) for before, lines in leads if lines or before]
-        if degree in batches[: MOST_RAMP + 1] and batches[0] < degree:
-            self.put("ramp", led.of(batches[: batches.index(degree)]))
-        if self.get("leads_by") is None and sorted(led.value) == led.value:  # batches would let it fall between them
-            self.put("leads_by", led.of("new_line"))
-
-    def _consistent(self) -> None:
-        """Fields that were left open must go with those that were found."""
-        given = {name: self.get(name) for name in self.fields}
-        values = {name: self.fields[name].default if each is None else each for name, each in given.items()}
-        if values.get("degree", 0) > values.get("max_distance", values.get("degree", 0)):
-            self.assume("max_distance", values["degree"], "open; goes with degree")
-            self.assume("degree", values["max_distance"], "open; goes with max_distance")
-        if values["crosses_4k"] and not values["crosses_4k_in_2m"]:
-            self.draft.fields.pop((*self.path, "crosses_4k_in_2m"), None)
-            self.assume("crosses_4k_in_2m", True, "what crosses in small pages crosses in large ones")
-        if values.get("streams_per_page") == 2:
-            self.assume("directions", "both", "open; two streams in a page go both ways")
+def _consistent(fields: Fields, known: dict[str, Field]) -> Fields:
+    """Fields that were left open must go with those that were found."""
+    values = {name: fields[name].value if name in fields else field.default for name, field in known.items()}
+    more: Fields = {}
+    if values.get("degree", 0) > values.get("max_distance", values.get("degree", 0)):
+        one, other = ("degree", "max_distance") if "degree" in fields else ("max_distance", "degree")
+        if other not in fields:
+            more[other] = assumed(values[one], f"open; goes with {one}")
+    if values["crosses_4k"] and not values["crosses_4k_in_2m"]:
+        more["crosses_4k_in_2m"] = assumed(True, "what crosses in small pages crosses in large ones")
+    if values.get("streams_per_page") == 2 and "directions" not in fields:
+        more["directions"] = assumed("both", "open; two streams in a page go both ways")
+    return more

@@ -18,7 +18,8 @@ LONGEST_WHY = 300
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value of a field-to-be. `kind` is measured, or bounded: by a lower bound, or by an interval without a value."""
+    """A value of a field-to-be. `kind` is measured, bounded (by a lower bound, or by an interval without a value), or
+    assumed."""
 
     value: Any
     kind: Kind
@@ -45,6 +46,11 @@ class Reading:
     def bounded(self, why: str) -> Reading:
         """The same, but no surer than a bound."""
         return replace(self, kind="bounded", why=f"{why}; {self.why}" if self.why else why)
+
+
+def assumed(value: Any, why: str) -> Reading:
+    """A value that nobody measured."""
+    return Reading(value, "assumed", why=why)
 
 
 class Readings:
@@ -138,7 +144,7 @@ class Draft:
 
     def assume(self, path: Path, value: Any, why: str) -> None:
         """Fill a field that nobody measured."""
-        self.fields[path], self.origins[path] = value, Origin(origin="assumed", why=why)
+        self.put(path, assumed(value, why))
 
     def fill(self, path: Path, reading: Reading | None, usual: Any, why: str) -> None:
         """Fill a field from a reading, or without one with what is assumed for this reason."""
