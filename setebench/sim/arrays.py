@@ -87,16 +87,14 @@ def units(cycles: float) -> int:
 
 def fill(words: Any, prefix: str, table: msgspec.Struct, first: int = 0) -> None:
     """Copy a table's fields into the words that `layout` has of their names: cycles in fixed-point time, of a choice
-    the place of the value, of a list how many there are and the numbers (of each list in it, filled up with zeros)."""
+    the place of the value, of a list how many there are and the numbers."""
     for name, field in table_fields(type(table)).items():
         word, value = vars(at).get(prefix + name.upper()), getattr(table, name)
         if isinstance(value, str):
             value = literals(field.type).index(value) if literals(field.type) else 0
         cycles = name.endswith("_cycles") or isinstance(table, spec.VectorExtra)
         if word is not None and name in at.LISTS:
-            rows = [[*row] + [0] * (at.MOST_NUMBERS - len(row)) for row in value] if name == "lines" else [value]
-            numbers = [number for row in rows for number in row]
-            words[first + word : first + word + 1 + len(numbers)] = [len(value), *numbers]
+            words[first + word : first + word + 1 + len(value)] = [len(value), *value]
         elif word is not None and isinstance(value, int | float):
             words[first + word] = units(value) if cycles else value
 

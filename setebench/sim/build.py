@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -151,18 +149,10 @@ def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space
     c[x + at.X_TABLE] = space.take(2 * machine.core.cores * table.entries)
 
 
-def _simulated(kind: spec.AnyPrefetcher) -> spec.AnyPrefetcher:
-    """The prefetcher that does what one of this kind does: a line up or down on a miss is a table of one line."""
-    if not isinstance(kind, spec.UpDown):
-        return kind
-    common: dict[str, Any] = {name: getattr(kind, name) for name in spec.Prefetcher.__struct_fields__}
-    return spec.LineTable(**common, trigger=1, lines=((1,),), pages=kind.streams, only_misses=True)
-
-
 def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
     """Configuration words of every prefetcher, and room for its state: of each core, or of all together."""
     c[at.C_PREFETCHERS] = len(machine.prefetchers)
-    for index, prefetcher in enumerate(map(_simulated, machine.prefetchers)):
+    for index, prefetcher in enumerate(machine.prefetchers):
         p = at.C_PREFETCHER + index * at.P_WORDS
         threads = 1 if prefetcher.shared_by_smt else machine.core.threads_per_core
         fill(c, f"{str(kind_of(type(prefetcher))).upper()}_", prefetcher, p)

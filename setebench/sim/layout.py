@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> int: ...  # names that `_named` makes
 
 
-MOST_NUMBERS = 4
-"""In a list of those that are lists, and such lists."""
-LISTS = {"trigger_at_page_edge": 4, "ramp": 4, "lines": MOST_NUMBERS**2}
-LISTS |= dict.fromkeys(("leads", "leads_by_twos", "leads_beyond"), 32)
+LISTS = {"trigger_at_page_edge": 4, "ramp": 4} | dict.fromkeys(("leads", "leads_by_twos", "leads_beyond"), 32)
 """Fields of prefetchers that are lists, and their most numbers: a word says how many there are, these follow."""
 
 

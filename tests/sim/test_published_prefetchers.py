@@ -101,15 +101,10 @@ def test_complex_instructions_follow_their_distances() -> None:
     assert came(watched, [0, 2, 9, 11], 0x40)[-1][-1] in (18, 20)
 
 
-def test_a_table_brings_its_lines_by_the_number_of_accesses() -> None:
-    watched = alone(spec.LineTable(level=2, trigger=3, lines=((1,), (), (2, -3))))
-    assert came(watched, [20, 21, 22, 25, 27, 28]) == [[], [], [23], [], [24, 29], [30]]
-    assert came(watched, [30, 29, 28, 27, 26]) == [[], [], [27], [], [24]]
-    assert came(watched, [10, 11, 9, 8, 7]) == [[], [], [], [7], []]  # a run begins anew where it turns
-
-
 def test_a_run_has_the_lines_ahead_that_its_lists_say() -> None:
     watched = alone(spec.Lead(level=2, leads=(1, 0, 3), leads_by_twos=(0, 0, 1)))
     assert came(watched, [20, 21, 22, 24, 27]) == [[21], [], [23, 24, 25], [], []]
     assert came(watched, [30, 29, 28, 26]) == [[31], [], [25, 26, 27], []]
     assert came(watched, [10, 11, 9, 8, 6]) == [[11], [], [], [5, 6, 7], []]  # a run begins anew where it turns
+    distant = alone(spec.Lead(level=2, leads=(0, 3), nearest=3))
+    assert came(distant, [20, 21, 22]) == [[], [24], [25]]

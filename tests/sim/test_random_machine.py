@@ -71,7 +71,4 @@ def test_every_kind_of_machine_comes_up(machines: list[spec.Machine]) -> None:
     assert min(levels[2], levels[3], second["inclusive"], second["neither"], last["exclusive"]) > 10
     drawn = Counter(kind for machine in machines for kind in {type(each) for each in machine.prefetchers})
     published = set(PREFETCHERS) - set(typing.get_args(spec.Known))
-    # leads are of twins alone: behaviour that was measured
-    assert [
-        table for table in set(PREFETCHERS) - {spec.Lead} if drawn[table] <= (3 if table in published else 10)
-    ] == []
+    assert [table for table in PREFETCHERS if drawn[table] <= (3 if table in published else 10)] == []

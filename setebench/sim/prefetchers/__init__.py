@@ -16,7 +16,7 @@ from collections.abc import Callable
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import KINDS, P_KIND
-from setebench.sim.prefetchers import lead, next_line, region, streamer, stride, table
+from setebench.sim.prefetchers import lead, next_line, region, streamer, stride
 from setebench.sim.prefetchers.published import best_offset, ip_classes, reference_prediction, stream_buffer
 from setebench.sim.prefetchers.streamer import silence_streamer
 
@@ -26,12 +26,12 @@ TRAIN: dict[type[spec.Prefetcher], Train] = {
     spec.Stride: stride.train_stride,
     spec.NextLine: next_line.train_next_line,
     spec.LinePair: next_line.train_pair,
+    spec.UpDown: next_line.train_up_down,
     spec.Region: region.train_region,
     spec.StreamBuffer: stream_buffer.train_stream_buffer,
     spec.BestOffset: best_offset.train_best_offset,
     spec.ReferencePrediction: reference_prediction.train_reference_prediction,
     spec.InstructionClasses: ip_classes.train_ip_classes,
-    spec.LineTable: table.train_table,
     spec.Lead: lead.train_lead,
 }
 STREAM = KINDS.index(spec.Streamer)

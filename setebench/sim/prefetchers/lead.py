@@ -51,7 +51,7 @@ def train_lead(c: Ints, s: Ints, p: int, q: int) -> None:
     s[record + R_RUN] += 1
     s[record + R_LAST] = line
     way = s[record + R_WAY]
-    for ahead in range(1, c[leads + min(s[record + R_RUN], c[leads])] + 1):
+    for ahead in range(c[p + lay.LEAD_NEAREST], c[leads + min(s[record + R_RUN], c[leads])] + 1):
         target = line + ahead * way
         if (target - s[record + R_FURTHEST]) * way > 0 and may_go(c, s, p, line, target):
             hand_out(c, s, target)

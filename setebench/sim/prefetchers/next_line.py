@@ -1,4 +1,4 @@
-"""Next lines and line pair."""
+"""Next lines, line pair, and the line up or down."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from setebench.sim.kernel.records import record_for
 from setebench.sim.prefetchers.common import hand_out, next_lines
 
 R_COUNT, R_WORDS = 2, 3
+(R_LAST, R_STEP, R_TURN_WORDS) = range(2, 5)
 
 
 @compiled
@@ -29,3 +30,17 @@ def train_pair(c: Ints, s: Ints, p: int, q: int) -> None:
     """The other line of the aligned pair, on a miss."""
     if s[lay.S_SEEN_MISSES]:
         hand_out(c, s, s[lay.S_SEEN_LINE] ^ 1)
+
+
+@compiled
+def train_up_down(c: Ints, s: Ints, p: int, q: int) -> None:
+    """On a miss the next line in the direction of the page's latest two accesses, upwards after the first one."""
+    line = s[lay.S_SEEN_LINE]
+    record = record_for(s, q, c[p + lay.UP_DOWN_STREAMS], R_TURN_WORDS, line >> c[lay.C_PAGE_LINES_BITS])
+    if s[record + R_STEP] == 0:
+        s[record + R_STEP] = 1
+    elif line != s[record + R_LAST]:
+        s[record + R_STEP] = 1 if line > s[record + R_LAST] else -1
+    s[record + R_LAST] = line
+    if s[lay.S_SEEN_MISSES]:
+        next_lines(c, s, p, s[record + R_STEP], 1)

@@ -38,6 +38,9 @@ def _prefetcher(draw: Draw, machine: spec.Machine, kind: str, level: int) -> Any
         fields["indexed_by"] = fields["indexed_by"] if level == 1 else "page"
     elif kind == "next_line" and level == 2:
         fields |= {"trigger": 1, "only_misses": True}
+    elif kind == "lead":  # whatever the distance between two accesses of a run
+        fields |= dict.fromkeys(("leads_by_twos", "leads_beyond"), fields["leads"])
+        fields["nearest"] = min(fields["nearest"], max(fields["leads"]))
     if "region_size_bytes" in fields:
         fields["region_size_bytes"] = min(fields["region_size_bytes"], 64 * machine.line_size_bytes)
     return TABLES[kind](**fields)
@@ -53,9 +56,7 @@ def _common(draw: Draw, machine: spec.Machine, kind: str, level: int) -> dict[st
     trained = draw("trained_by")
     return {
         "level": level,
-        "fills": f"l{level + further}"
-        if level == 2 or kind in ("stride", "stream", "region", "table")
-        else f"l{level}",
+        "fills": f"l{level + further}" if level == 2 or kind in ("stride", "stream", "region", "lead") else f"l{level}",
         "trained_by": (*trained, "l1_prefetcher") if level == 2 and draw("trained_by_l1_prefetcher") else trained,
         "crosses_4k": small,
         "crosses_4k_in_2m": large or small,

@@ -164,8 +164,8 @@ RANGES: dict[str, Any] = {
     "l1_present": {"next_line": 0.3, "stream": 0.2, "stride": 0.45, "region": 0.2},
     "l2_present": {"pair": 0.35, "next_line": 0.15, "stride": 0.15, "up_down": 0.15, "stream": 0.6},
     "published": 0.4,  # of levels
-    "l1_published": ("spatial", "reference_prediction", "ip_classes", "table", "table", "stream_buffer"),
-    "l2_published": ("stream_buffer", "best_offset", "feedback_stream", "table", "table", "spatial"),
+    "l1_published": ("spatial", "reference_prediction", "ip_classes", "lead", "lead", "stream_buffer"),
+    "l2_published": ("stream_buffer", "best_offset", "feedback_stream", "lead", "lead", "spatial"),
     "beside": 0.35,  # of these levels, whose neighbour-line prefetchers stay
     "trained_by": KINDS,
     "trained_by_l1_prefetcher": 0.5,
@@ -227,9 +227,10 @@ RANGES: dict[str, Any] = {
     "ip_classes.stream_degree": (4, 6),
     "ip_classes.stride_degree": (2, 3, 4),
     "ip_classes.complex_degree": (0, 2, 3),
-    "table.trigger": (2, 3, 4, 8),  # what runs show of prefetchers that learn distances, maps or paths
-    "table.lines": (((1,),), ((1, 2),), ((2,), (2, 4)), ((1,), (1, 2), (1, 2, 3)), ((1, 2, 3, 4),), ((3,),)),
-    "table.pages": (16, 32, 64),
+    # what runs show of prefetchers that learn distances, maps or paths
+    "lead.leads": ((0, 1), (0, 0, 2), (0, 0, 1, 2, 3), (0, 0, 0, 4), (0, 3), (*(0,) * 7, 1), (*(0,) * 7, 1, 2, 3)),
+    "lead.nearest": (1, 1, 1, 3),
+    "lead.runs": (16, 32, 64),
     # PMU
     "pmu_registers": (4, 6, 8),  # Intel's with SMT up to Cascade Lake, AMD's since Zen, Ice Lake's
     "pmu_faulty": 0.5,

@@ -22,7 +22,6 @@ from setebench.sim.spec.prefetchers import InstructionClasses as InstructionClas
 from setebench.sim.spec.prefetchers import Known as Known
 from setebench.sim.spec.prefetchers import Lead as Lead
 from setebench.sim.spec.prefetchers import LinePair as LinePair
-from setebench.sim.spec.prefetchers import LineTable as LineTable
 from setebench.sim.spec.prefetchers import NextLine as NextLine
 from setebench.sim.spec.prefetchers import Prefetcher as Prefetcher
 from setebench.sim.spec.prefetchers import ReferencePrediction as ReferencePrediction

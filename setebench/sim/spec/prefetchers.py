@@ -14,7 +14,6 @@ AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 """What may train a prefetcher: loads, stores, software prefetches, and (at level 2) requests of level-1 prefetchers."""
 
 Directions = Literal["up", "down", "both"]
-Distances = Annotated[tuple[Annotated[int, between(-63, 63, "lines")], ...], several(0, 4, "one row")]
 Leads = Annotated[tuple[Annotated[int, between(0, 63, "lines")], ...], several(1, 32, "after 1, 2, 3, ... accesses")]
 Mapped = Literal[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 IP_BITS = between(1, 26, "low bits of the instruction address that distinguish keys")
@@ -178,29 +177,17 @@ class InstructionClasses(Prefetcher, frozen=True, kw_only=True, tag="ip_classes"
     complex_degree: Annotated[int, between(0, 16, "predicted distances per access; 0 = no such class")] = 3
 
 
-class LineTable(Prefetcher, frozen=True, kw_only=True, tag="table"):
-    """Lines by the number of accesses: what a curve of presence shows of a prefetcher that no other kind is.
-
-    Accesses to new lines of a page are counted for as long as they go one way. At number `trigger` the lines of the
-    first row come, at the next one those of the second row, and so on; the last row holds for all after it.
-    """
-
-    trigger: Annotated[Lines, says("accesses of a run until the first row holds")] = 2
-    lines: Annotated[tuple[Distances, ...], several(1, 4, "rows of distances, in the run's direction")] = ((1,),)
-    pages: Annotated[Size, says("pages whose run is remembered (LRU)")] = 32
-    only_misses: Annotated[bool, says("lines come by accesses that miss this level alone")] = False
-
-
 class Lead(Prefetcher, frozen=True, kw_only=True, tag="lead"):
-    """Lines ahead of a run by its accesses: what curves of presence show of a behaviour that has no name.
+    """Lines ahead of a run by its accesses: what curves of presence show of a behaviour that no other kind is.
 
     An access goes on the run of its page whose latest line is nearest, and not further than `reach`. At the n-th of one
-    way all lines come up to the n-th number of a list ahead; its last number holds for all accesses after it.
+    way all lines come from `nearest` up to the n-th number of a list ahead; its last number holds for all after it.
     """
 
     leads: Annotated[Leads, says("lines ahead by accesses, where the latest two are on neighbouring lines")] = (0, 1)
     leads_by_twos: Annotated[Leads, says("the same where the latest two are two lines apart")] = (0,)
     leads_beyond: Annotated[Leads, says("the same where they are further apart")] = (0,)
+    nearest: Annotated[Lines, says("the first line ahead that comes")] = 1
     reach: Annotated[Size, says("lines from one access of a run to the next at most")] = 64
     runs: Annotated[Size, says("runs remembered (LRU)")] = 32
 
@@ -209,4 +196,4 @@ Known = NextLine | LinePair | Streamer | Stride | Region | UpDown
 """Kinds that scenarios have names for."""
 
 Published = StreamBuffer | BestOffset | ReferencePrediction | InstructionClasses
-AnyPrefetcher = Known | Published | LineTable | Lead
+AnyPrefetcher = Known | Published | Lead
