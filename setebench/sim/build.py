@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -114,7 +115,7 @@ def _level(c: Ints, machine: spec.Machine, index: int, space: Space) -> None:
     c[at.C_FAR_L3] = index == 2 and c[v + at.L_SETS] * c[v + at.L_SET_WORDS] > NEAR_WORDS
     rules = ages(NAMED.get(level.replacement, level.qlru))
     if rules is not None:
-        c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = rules
+        c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = msgspec.structs.astuple(rules)
     c[v + at.L_PORTS] = space.port(at.UNIT // level.ports, owners)
     c[v + at.L_FILLS] = space.port(units(level.fill_interval_cycles), owners)
 

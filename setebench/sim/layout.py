@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from setebench.sim import spec
+from setebench.sim.spec.replacement_ages import Ages
 
 if TYPE_CHECKING:
 
@@ -122,18 +123,11 @@ MAX_OUT = 1024  # lines that one training may request: 16 prefetchers, 64 lines 
     L_TREE_WAYS,  # leaves of that tree: the ways, rounded up to a power of two
     L_PORTS,
     L_FILLS,
-    L_HIT_AGE_3,  # of replacement by ages: see `replacement_ages.Ages`
-    L_HIT_AGE_2,
-    L_INSERT_AGE,
-    L_INSERT_ONE_IN,
-    L_VICTIM,
-    L_UPDATE,
-    L_UPDATE_ON_MISS,
     L_WORDS,
-) = range(19)
+) = range(12)
 C_LAST = _named(C_LAST, ("C_", spec.Core), ("C_", spec.VectorExtra), ("C_", spec.Noise), ("C_", spec.Coherence))
 C_LAST = _named(C_LAST, ("C_", spec.Clock), ("C_MEMORY_", spec.Memory), ("C_PF_", spec.SoftwarePrefetch))
-L_WORDS = _named(L_WORDS, ("L_", spec.Level))
+L_WORDS = _named(L_WORDS, ("L_", spec.Level), ("L_", Ages))
 C_LEVEL = C_LAST
 
 (X_SETS, X_TABLE, X_SET_BITS, X_WORDS) = range(4)

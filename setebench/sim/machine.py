@@ -67,7 +67,6 @@ def facts_of(machine: spec.Machine) -> Facts:
         brackets=tuple(machine.clock.brackets),
         access_sizes=core.access_sizes,
         prefetch_hints=tuple(name for name in HINTS if name in machine.software_prefetch.hints),
-        flushes=FLUSHES,
         fences=FENCES if "cpuid" in machine.clock.brackets else FENCES[:3],
         kernels=tuple(n for n in NAMES if n not in hints or hints[n] in machine.software_prefetch.hints),
         lines_per_second=LINES_PER_SECOND,
@@ -137,6 +136,7 @@ def _check(probe: Probe, facts: Facts) -> None:
     timed = ((kinds == Kind.START) | (kinds == Kind.STOP)) & (variants >= 0)
     lacks = {
         "prefetch hint": {HINTS[v] for v in {*variants[kinds == Kind.PREFETCH].tolist()}} - {*facts.prefetch_hints},
+        "flush": {FLUSHES[v] for v in variants[kinds == Kind.FLUSH].tolist()} - {*facts.flushes},
         "clock bracket": {BRACKETS[v] for v in {*variants[timed].tolist()}} - {*facts.brackets},
         "access of a size of": {str(size) for size in {*sizes.tolist()}} - {"0", *map(str, facts.access_sizes)},
         "streaming kernel": {NAMES[v] for v in variants[kinds == Kind.STREAM].tolist()} - {*facts.kernels},

@@ -6,12 +6,10 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.core import LOADS, STORES, block, complete, enter, hold, queue_leave, queue_wait
-from setebench.sim.kernel.memory.caches import locate, purge
+from setebench.sim.kernel.memory.caches import purge
 from setebench.sim.kernel.memory.hierarchy import access
 from setebench.sim.kernel.memory.translation import translate
 from setebench.sim.kernel.waits import note_load
-
-CLFLUSH, CLFLUSHOPT, CLWB = range(3)
 
 
 @inlined
@@ -104,30 +102,13 @@ def store(c: Ints, s: Ints, th: int, address: int, size: int, operand: int) -> N
 
 
 @compiled
-def _clean(c: Ints, s: Ints, core: int, line: int) -> int:
-    """Write a line's data back and leave it where it is."""
-    dirty = 0
-    for level in range(c[lay.C_LEVELS]):
-        at = locate(c, s, level, core, line)
-        if at >= 0:
-            dirty |= s[at] & lay.DIRTY
-            s[at] &= ~lay.DIRTY
-    return dirty
-
-
-@compiled
-def flush(c: Ints, s: Ints, th: int, address: int, how: int, operand: int) -> None:
-    """One flush: takes effect in program order, takes its time as a store does; clflush waits for the one before."""
-    core = s[th + lay.T_CORE]
+def flush(c: Ints, s: Ints, th: int, address: int, operand: int) -> None:
+    """One flush: takes effect in program order, takes its time as a store does, and waits for the one before."""
     ready = translate(c, s, th, address, store_enters(c, s, th, operand))
-    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
-    dirty = _clean(c, s, core, line) if how == CLWB else purge(c, s, line)
-    if dirty > 0:
-        count(c, s, core, lay.E_MEM_WRITE, 1)
-    start = max(ready, s[th + lay.T_STORED]) if how == CLFLUSH else ready
-    done = start + c[lay.C_FLUSH_CYCLES]
-    if how == CLFLUSH:
-        s[th + lay.T_STORED] = done
+    if purge(c, s, (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]) > 0:
+        count(c, s, s[th + lay.T_CORE], lay.E_MEM_WRITE, 1)
+    done = max(ready, s[th + lay.T_STORED]) + c[lay.C_FLUSH_CYCLES]
+    s[th + lay.T_STORED] = done
     hold(c, s, th, ready)
     complete(c, s, th, ready + lay.UNIT)
     store_leaves(c, s, th, done)

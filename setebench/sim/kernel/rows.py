@@ -110,7 +110,7 @@ def _memory_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: I
     elif kind == Kind.STORE:
         store(c, s, th, address, program[row + SIZE], operand)
     elif kind == Kind.FLUSH:
-        flush(c, s, th, address, program[row + VARIANT], operand)
+        flush(c, s, th, address, operand)
     else:
         if s[th + lay.T_CHASE_LEFT] == 0:
             s[th + lay.T_CHASE_ADDRESS] = address

@@ -14,7 +14,8 @@ A name such as H11_M1_R0_U0 has four parts, and UMO as a fifth:
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 VARIANT = "H([0-2])([01])_M(?:R([1-9][0-9]{0,2}))?([0-3])_R([0-2])_U([0-3])(_UMO)?"
 """What names of variants are, as a regular expression."""
@@ -27,7 +28,7 @@ NAMED = {
 """Policies that have names of their own."""
 
 
-class Ages(NamedTuple):
+class Ages(msgspec.Struct):
     """A variant: the letters and digits of its name."""
 
     hit_age_3: int
