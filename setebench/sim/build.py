@@ -161,7 +161,7 @@ def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
         c[p + at.P_FILLS] = int(prefetcher.fills[1])
         c[p + at.P_TRAINED] = sum(1 << at.SOURCES.index(source) for source in set(prefetcher.trained_by))
         c[p + at.P_THREAD_WORDS] = 0 if threads == 1 else at.STATE_WORDS
-        c[p + at.P_CORE_WORDS] = 0 if prefetcher.shared_by_cores else at.STATE_WORDS * threads
+        c[p + at.P_CORE_WORDS] = at.STATE_WORDS * threads
         c[p + at.P_STATE] = space.take(at.STATE_WORDS * threads * machine.core.cores)
         c[at.C_L1_PREFETCHERS if prefetcher.level == 1 else at.C_L2_PREFETCHERS] += 1
 

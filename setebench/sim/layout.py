@@ -144,8 +144,8 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_KIND,
     P_TRAINED,
     P_STATE,
-    P_CORE_WORDS,  # from one core's state to the next, 0 where they share it
-    P_THREAD_WORDS,  # the same of SMT threads
+    P_CORE_WORDS,  # from one core's state to the next
+    P_THREAD_WORDS,  # the same of SMT threads, 0 where they share it
     P_OWN,
 ) = range(6)
 _named(P_OWN, ("P_", spec.Prefetcher))
@@ -226,7 +226,6 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     T_LOSS,  # when lines leave the private caches by themselves
     T_CO_RUNNER_LEAVES,
     T_WAITING,
-    T_RUNNING,
     T_WAITS_FOR,  # what the instruction is that completes next: FOR_CHAIN, FOR_LOAD, FOR_MISS, 0 for others
     T_WAITED_FOR,  # what it was before which the latest idle cycles lie
     T_BUSY_CYCLE,  # the latest of these in which something completed after all
@@ -235,7 +234,7 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     T_L2_FULL_UNTIL,
     T_IN_FLIGHT_UNTIL,
     T_STARTED,
-) = range(45)
+) = range(44)
 T_ENTRY = T_STARTED + MAX_INTERVALS  # of each level, the miss entry taken last, and that of its cause's own
 T_LIMITED = T_ENTRY + MOST_LEVELS
 T_WORDS = T_LIMITED + MOST_LEVELS

@@ -69,7 +69,7 @@ def test_without_its_fault_an_event_is_trusted(role: str) -> None:
 
 
 def test_an_event_that_loses_some_beside_a_busy_sibling_undercounts() -> None:
-    core = msgspec.structs.replace(load("plain").core, threads_per_core=2, smt_extra_cycles=10.0)
+    core = msgspec.structs.replace(load("plain").core, threads_per_core=2)
     faults = {"load_l1_miss": (Fault(kind="undercounts_smt", amount=0.2),), "load_fb_hit": (), "load": ()}
     machine = open_machine_file(msgspec.structs.replace(load("plain"), core=core, pmu=spec.Pmu(events=faults)), 3)
     with closing(machine):

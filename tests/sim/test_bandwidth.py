@@ -59,7 +59,7 @@ def test_the_second_level_is_limited_by_its_fills_and_the_first_is_not(measured:
     assert rate(measured, "bandwidth.l1.load.64.threads_1") > 2 * filled
 
 
-@pytest.mark.parametrize("core", [{"cores": 3}, {"cores": 1, "threads_per_core": 2, "smt_extra_cycles": 4.0}])
+@pytest.mark.parametrize("core", [{"cores": 3}, {"cores": 1, "threads_per_core": 2}])
 def test_a_level_of_the_core_s_own_has_a_rate_for_all_threads(core: dict[str, Any]) -> None:
     """Which data sets of all threads lie in a level is seen with all of them, and not taken from what one has."""
     shape = {**SMALL, "l1": {"sets": 32, "fill_interval_cycles": 4.0}, "l3": None}

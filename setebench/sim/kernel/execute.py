@@ -91,10 +91,9 @@ def _repetition(
 
 @compiled
 def _arm(c: Ints, s: Ints, threads: Ints, number: int) -> None:
-    """Note which threads run, and set the disturbances of those that never did."""
+    """Set the disturbances of threads that never ran."""
     for i in range(number):
         th = threads[i]
-        s[th + lay.T_RUNNING] = 1
         if s[th + lay.T_DISTURBED] == 0:
             s[th + lay.T_CLOCK] = s[lay.S_NOW]
             arm_noise(c, s, th)
@@ -117,5 +116,3 @@ def execute(
         _repetition(c.ctypes, s.ctypes, f.ctypes, rows, threads.ctypes, number, addresses, ticks)
         if s[lay.S_FAULT]:
             break
-    for i in range(number):
-        s[threads[i] + lay.T_RUNNING] = 0

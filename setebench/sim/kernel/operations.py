@@ -13,25 +13,9 @@ from setebench.sim.kernel.waits import note_load
 
 
 @inlined
-def vector_extra(c: Ints, size: int) -> int:
-    """Extra load latency of an access size."""
-    return c[lay.C_BYTES16 + (size >> 5)] if size > 8 else 0
-
-
-@inlined
 def parts(c: Ints, size: int) -> int:
     """How many ports an access of so many bytes takes."""
     return max(size // c[lay.C_PORT_BYTES], 1)
-
-
-@inlined
-def _sibling_runs(c: Ints, s: Ints, th: int) -> bool:
-    """Whether another SMT thread of the core takes part in this run."""
-    for thread in range(c[lay.C_THREADS_PER_CORE]):
-        other = c[lay.C_THREADS] + (s[th + lay.T_CORE] + thread * c[lay.C_CORES]) * lay.T_WORDS
-        if other != th and s[other + lay.T_RUNNING]:
-            return True
-    return False
 
 
 @inlined
@@ -41,13 +25,9 @@ def load_value(c: Ints, s: Ints, th: int, address: int, size: int, ready: int) -
     count(c, s, core, lay.E_LOAD, 1)
     t = translate(c, s, th, address, ready)
     done = access(c, s, th, address, parts(c, size), False, t)
-    arrives = done
-    done += vector_extra(c, size)
-    if c[lay.C_SMT_EXTRA_CYCLES] and _sibling_runs(c, s, th):
-        done += c[lay.C_SMT_EXTRA_CYCLES]
     if c[lay.C_COUNTING]:
-        note_load(c, s, th, arrives)
-    return done
+        note_load(c, s, th, done)
+    return done + (c[lay.C_BYTES16 + (size >> 5)] if size > 8 else 0)
 
 
 @compiled

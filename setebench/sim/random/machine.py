@@ -91,7 +91,6 @@ def _core(draw: Draw, line: int) -> spec.Core:
         "cores": draw.fitting("core.cores", lambda cores: cores * threads <= draw("most_cpus")),
         "access_sizes": tuple(size for size in fields["access_sizes"] if size <= line),
         "issue_width": draw("in_order_width") if in_order else fields["issue_width"],
-        "smt_extra_cycles": draw("smt_extra") if threads > 1 else 0.0,
     }
     sizes = ("bytes16", "bytes32", "bytes64")
     extra = dict(zip(sizes, sorted(draw("vector_extra") for _ in sizes), strict=True))

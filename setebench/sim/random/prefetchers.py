@@ -61,7 +61,6 @@ def _common(draw: Draw, machine: spec.Machine, kind: str, level: int) -> dict[st
         "crosses_4k": small,
         "crosses_4k_in_2m": large or small,
         "shared_by_smt": machine.core.threads_per_core == 1 or draw("shared_by_smt"),
-        "shared_by_cores": level == 2 and kind in ("stream", "stride") and draw("shared_by_cores"),
         "when_full": "stalls" if draw("stalls") else "drops",
     }
 

@@ -52,7 +52,6 @@ RANGES: dict[str, Any] = {
     "most_cpus": 32,
     "in_order_width": (1, 2),
     "vector_extra": (0.0, 1.0, 2.0, 3.0),
-    "smt_extra": (0.0, 4.0, 10.0),
     "core.cores": (1, 2, 2, 2, 2, 3, 4, 4, 6, 8, 12, 16),
     "core.threads_per_core": (1, 1, 2, 4),
     "core.issue_width": (3, 4, 6, 8),
@@ -173,7 +172,6 @@ RANGES: dict[str, Any] = {
     "crosses_2m": 0.3,  # that go on past 4 KiB inside a 2 MiB page
     "crosses_4k": 0.15,  # of those of level 1, anywhere (Golden Cove, Zen 4)
     "fills_further": 0.2,  # strides of level 1 that fill level 2, level 2's that fill level 3 (Intel 248966)
-    "shared_by_cores": 0.1,  # at level 2: beside a second level of several cores (Core 2, Gracemont)
     "next_line.trigger": (1, 2, 3),
     "next_line.streams": (4, 8, 16),
     "next_line.only_misses": 0.3,

@@ -110,7 +110,6 @@ class Core(Table, frozen=True, kw_only=True):
     port_bytes: Annotated[Literal[16, 32, 64], says("of an access that a level-1 port moves per cycle")] = 64
     store_cycles: Annotated[Cycles, says("from store to store; 0 = stores take level-1 ports as loads do")] = 0.0
     flush_cycles: Annotated[Duration, says("a flush takes this long")] = 40.0
-    smt_extra_cycles: Annotated[Cycles, says("what a load takes longer beside a sibling thread")] = 0.0
 
 
 class Level(Table, frozen=True, kw_only=True):

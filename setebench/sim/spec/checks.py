@@ -115,7 +115,6 @@ def _prefetchers(machine: spec.Machine) -> Rules:
         yield (kinds[index], parts[index]) in alike, f"{at}.kind", again
         above = f'"{each.fills}" for a prefetcher of level {level}, with {len(machine.levels)} levels'
         yield not level <= int(each.fills[1]) <= len(machine.levels), f"{at}.fills", above
-        yield level == 1 and each.shared_by_cores, f"{at}.shared_by_cores", "true is for prefetchers of level 2"
         if isinstance(each, spec.Streamer):
             four = "needs four numbers (line 0, 1, last but one, last) or none"
             yield len(each.trigger_at_page_edge) not in (0, 4), f"{at}.trigger_at_page_edge", four

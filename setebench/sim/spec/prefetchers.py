@@ -28,7 +28,6 @@ class Prefetcher(Table, frozen=True, kw_only=True, tag_field="kind"):
     crosses_4k: Annotated[bool, says("goes past a 4 KiB boundary (at level 2: to the physically next page)")] = False
     crosses_4k_in_2m: Annotated[bool, says("goes past a 4 KiB boundary inside a 2 MiB page")] = False
     shared_by_smt: Annotated[bool, says("false: each SMT thread trains entries of its own")] = True
-    shared_by_cores: Annotated[bool, says("true: all cores train one table; level 2 only")] = False
     when_full: Annotated[WhenFull, says("what a prefetch does that finds no miss entry free")] = "drops"
 
 

@@ -119,7 +119,6 @@ def _rules(machine: spec.Machine, each: spec.Known) -> Facts:
         "streams": kind is spec.UpDown or (one_access and kind is spec.NextLine),
         # what follows from a single access keeps nothing that threads could share
         "shared_by_smt": core.threads_per_core == 1 or one_access,
-        "shared_by_cores": core.cores == 1 or not second or kind not in (spec.Streamer, spec.Stride),
         # a pair and a region stay in an aligned block of lines
         "crosses_4k": kind in (spec.LinePair, spec.Region),
         "crosses_4k_in_2m": kind in (spec.LinePair, spec.Region) or HUGE not in machine.memory.page_sizes,
