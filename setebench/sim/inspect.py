@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from setebench.sim import layout as at
 from setebench.sim.arrays import events_of, lines_of
-from setebench.sim.machine import SimulatedMachine
-from setebench.sim.opened import simulation
+from setebench.sim.machine import SimulatedMachine, simulation
 
 
 def counters(machine: SimulatedMachine) -> dict[str, int]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.protocol import Counting
-from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
+from setebench.errors import ProbeError, ProbeFault, SetebenchError, UnsupportedError, UsageError
 from setebench.machine import Facts, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
 from setebench.probe.kernels import KERNELS, NAMES, Kernel, array_spacing
@@ -24,8 +26,7 @@ from setebench.sim.arrays import Arrays, threads_of
 from setebench.sim.build import build
 from setebench.sim.compiled import prepare
 from setebench.sim.memory_map import MemoryMap
-from setebench.sim.opened import OPEN, Simulation, simulation
-from setebench.sim.pmu.unit import OpenEvents, SimulatedPmu
+from setebench.sim.pmu.unit import SimulatedPmu
 
 Ints = NDArray[np.int64]
 OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an address of their own lie
@@ -36,6 +37,28 @@ FENCES = ("m", "l", "s", "serialize")
 LINES_PER_SECOND = 1e6
 """Lines of streams that get simulated on a CPU of today. The same whatever the host, or the same seed would not give
 the same answer."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Everything of one open machine; never handed out."""
+
+    machine: spec.Machine
+    arrays: Arrays
+    memory: MemoryMap
+    pmu: SimulatedPmu
+
+
+OPEN: WeakKeyDictionary[object, Simulation] = WeakKeyDictionary()
+"""By machine, until it is closed or nobody holds it any more."""
+
+
+def simulation(machine: object) -> Simulation:
+    """The simulation behind a machine. Raises `SetebenchError` once the machine is closed."""
+    try:
+        return OPEN[machine]
+    except KeyError:
+        raise SetebenchError("this simulated machine is closed") from None
 
 
 def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
@@ -123,7 +146,7 @@ class SimulatedMachine:
 
     def count_events(self, roles: Sequence[str]) -> AbstractContextManager[Counting]:
         """See `setebench.counters.protocol.CountsEvents`."""
-        return OpenEvents(self, simulation(self).pmu.checked(roles))
+        return simulation(self).pmu.count_events(roles)
 
     def close(self) -> None:
         """Forget the machine's state; any later call raises `SetebenchError`."""

@@ -6,7 +6,7 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,7 +17,6 @@ from setebench.errors import UsageError
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays, events_of
-from setebench.sim.opened import simulation
 from setebench.sim.pmu.events import Reading, Sums
 from setebench.sim.spec.pmu import SIMULATED_ROLES
 
@@ -25,7 +24,7 @@ ABSENT = "this machine has no performance monitoring unit"
 NO_REGISTER = "no counter was free for it: the read returned 0 bytes"
 
 
-@dataclass
+@dataclass(eq=False)
 class _Counting:
     """Events that are open, and all that was counted since: by lone threads (row 0), by those beside a running sibling
     thread (row 1), and how long they ran, all together."""
@@ -33,6 +32,32 @@ class _Counting:
     readings: dict[str, Reading]
     sums: Sums = field(default_factory=lambda: np.zeros((2, at.EVENT_WORDS), dtype=np.int64))
     nanoseconds: int = 0
+
+    def count(self, role: str) -> Count:
+        """What was counted of a role so far."""
+        if role not in self.readings:
+            return Count(role=role, reason=ABSENT)
+        value, enabled = self.readings[role].value(*self.sums), self.nanoseconds
+        if value is None:
+            return Count(role=role, reason=NO_REGISTER, enabled=enabled)
+        running = round(enabled * self.readings[role].fraction)
+        return Count(role=role, value=value, enabled=enabled, running=running)
+
+
+@dataclass(frozen=True)
+class OpenEvents:
+    """Events of a simulated machine, counted within the context: `setebench.counters.protocol.Counting`. No fault of an
+    event can be reached from it, as it holds two functions alone."""
+
+    switch: Callable[[bool], None]
+    read: Callable[[], dict[str, Count]]
+
+    def __enter__(self) -> OpenEvents:
+        self.switch(True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.switch(False)
 
 
 class SimulatedPmu:
@@ -44,7 +69,7 @@ class SimulatedPmu:
         self._registers = machine.pmu.registers if machine.pmu else len(SIMULATED_ROLES)
         self._arrays = arrays
         self._rng = np.random.default_rng((seed, 0x9A17))
-        self._open: dict[object, _Counting] = {}
+        self._open: list[_Counting] = []
 
     def event_roles(self) -> dict[str, str]:
         """See `CountsEvents.event_roles`."""
@@ -53,24 +78,21 @@ class SimulatedPmu:
 
     def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """See `CountsEvents.event_groups`."""
-        wanted = self.checked(roles)
+        wanted = self._checked(roles)
         return tuple(wanted[i : i + self._registers] for i in range(0, len(wanted), self._registers))
 
-    def open(self, context: object, roles: Sequence[str]) -> None:
-        """Count these roles from now on, for a context. More roles than the PMU has registers take turns."""
-        turns = min(1.0, self._registers / max(len(roles), 1))
-        known = {role: self._events[role] for role in roles if role in self._events}
-        self._open[context] = _Counting({role: Reading(role, known[role], turns, self._rng) for role in known})
-        self._arrays.c[at.C_COUNTING] = True
+    def count_events(self, roles: Sequence[str]) -> OpenEvents:
+        """See `CountsEvents.count_events`. More roles than the PMU has registers take turns."""
+        wanted = self._checked(roles)
+        turns = min(1.0, self._registers / max(len(wanted), 1))
+        known = {role: self._events[role] for role in wanted if role in self._events}
+        counting = _Counting({role: Reading(role, known[role], turns, self._rng) for role in known})
 
-    def read(self, context: object, roles: Sequence[str]) -> dict[str, Count]:
-        """What was counted so far."""
-        return {role: self._count(self._open[context], role) for role in roles}
+        def switch(on: bool) -> None:
+            self._open = [*self._open, counting] if on else [each for each in self._open if each is not counting]
+            self._arrays.c[at.C_COUNTING] = bool(self._open)
 
-    def close(self, context: object) -> None:
-        """Count no more."""
-        del self._open[context]
-        self._arrays.c[at.C_COUNTING] = bool(self._open)
+        return OpenEvents(switch, lambda: {role: counting.count(role) for role in wanted})
 
     @contextmanager
     def watching(self, cpus: Collection[int]) -> Iterator[None]:
@@ -90,51 +112,14 @@ class SimulatedPmu:
             cycles = (int(self._arrays.s[at.S_NOW]) - began) / at.UNIT
             nanoseconds = round(cycles * clock.ticks_per_cycle / clock.ticks_per_second * 1e9) * len(cpus)
             sums = np.array([passed[sorted(part)].sum(axis=0) for part in parts])
-            for counting in self._open.values():
+            for counting in self._open:
                 counting.sums += sums
                 counting.nanoseconds += nanoseconds
 
-    def checked(self, roles: Iterable[str]) -> tuple[str, ...]:
+    def _checked(self, roles: Iterable[str]) -> tuple[str, ...]:
         """These roles, each once. Raises `UsageError` for one that there is no event for."""
         known, wanted = self.event_roles(), tuple(dict.fromkeys(roles))
         for role in wanted:
             if role not in known:
                 raise UsageError(f"{self._machine.name} has no event for {role!r}; it has {', '.join(known)}")
         return wanted
-
-    def _count(self, counting: _Counting, role: str) -> Count:
-        if role not in counting.readings:
-            return Count(role=role, reason=ABSENT)
-        reading = counting.readings[role]
-        value, enabled = reading.value(*counting.sums), counting.nanoseconds
-        if value is None:
-            return Count(role=role, reason=NO_REGISTER, enabled=enabled)
-        return Count(role=role, value=value, enabled=enabled, running=round(enabled * reading.fraction))
-
-
-class OpenEvents:
-    """Events of a simulated machine, counted within the context: `setebench.counters.protocol.Counting`. No fault of an
-    event can be reached from it."""
-
-    __slots__ = ("_last", "_machine", "_roles")
-
-    def __init__(self, machine: object, roles: tuple[str, ...]) -> None:
-        self._machine = machine
-        self._roles = roles
-        self._last: dict[str, Count] | None = None
-
-    def __enter__(self) -> OpenEvents:
-        simulation(self._machine).pmu.open(self, self._roles)
-        self._last = None
-        return self
-
-    def read(self) -> dict[str, Count]:
-        """See `Counting.read`; behind the context what was counted until its end."""
-        if self._last is not None:
-            return self._last
-        return simulation(self._machine).pmu.read(self, self._roles)
-
-    def __exit__(self, *_: object) -> None:
-        pmu = simulation(self._machine).pmu
-        self._last = pmu.read(self, self._roles)
-        pmu.close(self)

@@ -9,8 +9,7 @@ import numpy as np
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import units
-from setebench.sim.machine import SimulatedMachine
-from setebench.sim.opened import simulation
+from setebench.sim.machine import SimulatedMachine, simulation
 from setebench.sim.recordings import recording
 
 PARTS = 1000
