@@ -103,7 +103,6 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
         "start_seconds": [interval.begin for interval in timeline.intervals],
         "end_seconds": [interval.end for interval in timeline.intervals],
         "counts": _known({role: [row.counts[role].whole for row in timeline.intervals] for role in timeline.roles}),
-        "uncounted": {role: reason for role, reason in timeline.roles.items() if reason},
         "parts": _known({name: [figures.value(name) for figures in each] for name in PARTS}),
         "metrics": _known({name: [figures.value(name) for figures in each] for name in METRICS}),
         "saturated": flags if any(flag is not None for flag in flags) else [],
@@ -116,7 +115,6 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
         "watched_seconds": [seconds for seconds, _ in timeline.probed],
         "watched_ns": [latency for _, latency in timeline.probed],
         "idle_ns": timeline.idle_ns,
-        "unwatched": timeline.unprobed,
     }
 
 

@@ -9,7 +9,6 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -32,14 +31,11 @@ def profile(sampler: Sampler, ends: Sequence[float]) -> tuple[tuple[Hit, ...], d
     samples, names = placed(sampler.records)
     begun = time.time() - (time.monotonic_ns() - sampler.begin_ns) / 1e9
     named = places({at for _, _, at in samples if at is not None}, begun)
-    written = {pid: written_code(pid) for pid in {sample.pid for sample, _, _ in samples}}
     counts: Counter[tuple[int, int, str, str, str]] = Counter()
     for sample, file, at in samples if ends else ():
         interval = min(bisect_right(ends, (sample.time - sampler.begin_ns) / 1e9), len(ends) - 1)
         function, line = named.get(at, ("", "")) if at else ("", "")
-        # code that a program wrote may lie in a file (memfd), too; what was written last to an address holds
-        late = (name for begin, end, name in reversed(written[sample.pid]) if begin <= sample.start < end)
-        function = KERNEL if sample.flag else function or next(late, UNKNOWN)
+        function = KERNEL if sample.flag else function or UNKNOWN
         counts[interval, sample.tid, function, KERNEL if sample.flag else file, line] += 1
     hits = tuple(
         Hit(
@@ -82,19 +78,6 @@ def placed(records: Iterable[Record]) -> tuple[list[tuple[Record, str, At | None
             if record.pid != record.start:
                 memories[record.pid] = list(memories[record.start])
     return samples, names
-
-
-def written_code(process: int) -> list[tuple[int, int, str]]:
-    """Begin, end and name of the code that a process wrote itself (Python with -X perf, V8, Java agents), where it
-    lists them as programs for Linux do: perf-PID.map, lines of begin, size and name. Other lines are ignored. Only a
-    file of the same user, or of root, is taken: anybody may write to that folder."""
-    entries = []
-    with suppress(OSError), files.opened(f"/tmp/perf-{process}.map") as lines:
-        for line in lines if os.fstat(lines.fileno()).st_uid in (0, os.getuid()) else ():
-            with suppress(ValueError):
-                start, size, name = line.decode(errors="replace").rstrip("\n").split(maxsplit=2)
-                entries.append((int(start, 16), int(start, 16) + int(size, 16), name))
-    return entries
 
 
 def places(wanted: Iterable[At], begun: float = float("inf")) -> dict[At, tuple[str, str]]:

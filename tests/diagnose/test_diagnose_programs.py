@@ -72,46 +72,6 @@ def test_input_output_and_status_are_the_programs(tmp_path: Path) -> None:
     assert killed.returncode == 137 and "killed by signal 9" in killed.stderr
 
 
-GENERATED = """
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(void)
-{
-    const unsigned char loop[] = {0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3};
-    int file = memfd_create("generated", 0);
-    if (ftruncate(file, 8192))
-        return 1;
-    void *code = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    memcpy(code, loop, sizeof loop);
-    if (mprotect(code, 8192, PROT_READ | PROT_EXEC))
-        return 1;
-    char name[64];
-    sprintf(name, "/tmp/perf-%d.map", getpid());
-    FILE *map = fopen(name, "w");
-    fprintf(map, "a line that is no entry\\n\\n%lx 10 an_earlier_loop\\n", (long)code);
-    fprintf(map, "%#lx %#x a loop", (long)code, 16);
-    fclose(map);
-    printf("%d\\n", getpid());
-    fflush(stdout);
-    for (int i = 0; i < 10; i++)
-        ((void (*)(long))code)(100000000);
-    return 0;
-}
-"""
-
-
-def test_generated_code_has_the_names_that_the_program_lists(tmp_path: Path) -> None:
-    (tmp_path / "generated.c").write_text(GENERATED)
-    subprocess.run(["gcc", "-o", tmp_path / "generated", tmp_path / "generated.c"], check=True)
-    done = diagnose("-o", str(tmp_path / "d.json"), "--", str(tmp_path / "generated"))
-    Path(f"/tmp/perf-{int(done.stdout)}.map").unlink()
-    sampled(evidence(tmp_path / "d.json"))
-    assert evidence(tmp_path / "d.json")["functions"][0]["function"] == "a loop"
-
-
 def test_a_probing_thread_sees_memory_and_not_a_cache() -> None:
     machine = open_machine()
     try:
