@@ -47,7 +47,7 @@ def answer(context: Context) -> Iterator[Finding]:
             shape = first_cache_shape(strides)  # by all rounds so far
             first += [measure_first(context, shape)] if shape else []
             if len(context.calibration.level_cycles) > 2:
-                counted, whole = measure_eviction(context, pool)
+                counted, whole = measure_eviction(context, pool, evictions)
                 evictions.append(counted)
                 if shape and whole and (one := measure_second(Evictions(context, pool), whole, shape)):
                     second.append(one)

@@ -35,7 +35,7 @@ class Params:
     """How much is searched and counted, and the prior probabilities of numbers of sets."""
 
     pages: int = 8192  # pages of the pool: 2 MiB of 16 ways need 512 at one offset, and 256 of 8,192 are congruent
-    tries: int = 6  # victims tried in a round until one has a minimal eviction set
+    tries: int = 4  # victims tried in a round until one has a minimal eviction set
     seconds: float = 1.5  # time budget for counting in a round, as estimated from `Facts.lines_per_second`
     overhead: int = 100  # loads that take as long as a sample's flushes and fences
     samples: int = 8  # about how often a test of one page loads each line of the chase
@@ -68,11 +68,14 @@ class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
     mixed: tuple[int, ...] = ()
 
 
-def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> tuple[EvictionRound, CacheSet | None]:
+def measure_eviction(
+    context: Context, pool: Pool, earlier: Sequence[EvictionRound] = ()
+) -> tuple[EvictionRound, CacheSet | None]:
     """Measure one round: find an eviction set of the second cache, and count the other pages of `pool` with a line in
     its cache set. Return the round and that set; an empty round and None if no eviction set was found."""
-    evictions, line = Evictions(context, pool), context.line_size
-    for _ in range(params.tries):
+    evictions, line, params = Evictions(context, pool), context.line_size, PARAMS
+    hopeful = len(earlier) < params.agree or any(each.ways for each in earlier)
+    for _ in range(params.tries if hopeful else 1):
         victim, *rest = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
         lines = np.array(rest)
         if (found := evictions.find(int(victim), lines)) is not None:

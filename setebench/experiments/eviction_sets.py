@@ -35,14 +35,18 @@ class EvictionParams:
 
     turns: tuple[int, ...] = (2, 8, 32)  # times round the others: 16 ways that replace at random need 32; few are quick
     most_loads: int = 24_000_000  # of a search, then another victim is tried: one that goes astray seldom comes back
-    most_seconds: float = 4.0  # of the user's time for all searches, by what the machine says that lines cost
+    most_seconds: float = 8.0  # of the user's time for all searches, by what the machine says that lines cost
+    most_test: int = 1 << 18  # the same of one decision, in a single turn: it isn't worth more
     most_steps: int = 1 << 16  # loads of a chase of two turns or more: long ones need fewer turns
     first: int = 32  # candidates to begin with, then twice as many each time: few leave the next level's sets alone
-    tries: int = 2  # searches with as many turns
     most_ways: int = 40  # largest set; no cache of today has more than 32 ways
     others: int = 16  # lines beside that clear the victim's set of nearer caches: too many fill other sets
-    shown: int = 32  # lines that are shown to lie in other sets
-    beside: tuple[int, ...] = (4, 8, 12, 12, 16, 16)  # of these so many go round beside a set: the first that do
+    part: float = 1 / 16  # of the time, for reducing candidates to `few` lines: most need so much
+    few: int = 128  # lines of which one at a time is left out: a first cache that keeps lines in use needs so many
+    further: int = 96  # lines that are tested for lying in other sets than the victim
+    shown: int = 80  # lines that are shown to lie in other sets
+    cleared: int = 32  # of these, so many go round at first: most first caches lose all other lines by them
+    beside: tuple[int, ...] = (4, 8, 12, 16, 24, 32, 64)  # of these so many go round beside a set: the first that do
     samples: int = 2  # repetitions in the same order of lines, the fewest
     most_samples: int = 64  # repetitions of one decision at most
     most_blurred: int = 1024  # the same where a step of the clock is as long as a miss
@@ -51,7 +55,7 @@ class EvictionParams:
     groups: int = 8  # of lines, of which one at a time is left out; twice as many where each holds a needed line
     back: float = 0.25  # of the lines as many come back where too many were left out
     mends: int = 12  # times that this happens in a search: then it goes on with more turns
-    warmup: int = 3  # repetitions that settle: the set then holds no lines of earlier chases
+    warmup: int = 2  # repetitions that settle: the set then holds no lines of earlier chases
     far: float = 2.5  # a miss is half-way to the next level, but at most so many times a hit: a level may be hidden
     always: float = 0.8  # share of misses of a victim of whole sets: what evicts less often passes for another set's
     screened: float = 0.25  # share of misses above which a line is tested again: none of another set has so many
@@ -101,6 +105,7 @@ class Evictions:
         self._beyond = (behind - hit) / pace / self._gap  # score of a load that misses the third level, too
         self._blur = step_ticks(context) / self._gap / 2**0.5  # error of a score: half a step of each of two readings
         self._most = int(min(params.most_blurred, max(params.most_samples, (4 * params.sigmas * self._blur) ** 2)))
+        self._affordable = params.most_seconds * context.machine.facts.lines_per_second
         self.turns, self._loads, self._stop = params.turns[0], 0, 0.0
 
     def missed(self, victims: Lines, chased: Lines) -> Numbers:
@@ -123,7 +128,8 @@ class Evictions:
         """Return the share of repetitions in which a chase through the lines `chased` evicts the victim. Repetitions go
         on until it is `sigmas` of its standard errors above or below `limit`, up to a largest number."""
         around, found = np.concatenate(chased), np.zeros(0)
-        while len(around) and len(found) < self._most:
+        most = min(self._most * (sigmas / self.params.sigmas) ** 4, self.params.most_test / max(len(around), 1))
+        while len(around) and len(found) < max(most, 2 * self.params.samples):
             # another order each time: pseudo-LRU evicts in some orders what it keeps in others
             around = np.append(self.pool.rng.permutation(around[: len(chased[0])]), around[len(chased[0]) :])
             found = np.append(found, self.missed(np.full(max(self.params.samples, len(found)), victim), around))
@@ -162,19 +168,13 @@ class Evictions:
     def find(self, victim: int, candidates: Lines) -> CacheSet | None:
         """Return a minimal eviction set for a victim, from candidates (addresses in random order) that share its sets
         in nearer caches; None if these don't evict the victim, or if tests keep contradicting each other."""
-        affordable = self.params.most_seconds * self.context.machine.facts.lines_per_second
-        self._stop = min(self._loads + self.params.most_loads, affordable)
-        self.turns, lines = self.params.turns[0], candidates[:0]
-        if self._loads > self._stop or not self.evicts(victim, candidates):
-            return None
-        for turns in np.repeat(self.params.turns, self.params.tries).tolist():
+        self._stop = min(self._loads + self.params.most_loads, self._affordable)
+        for turns in self.params.turns:
             self.turns = turns
-            lines = self._reduced(victim, candidates, lines)
-            if len(lines) and (found := self._minimal(victim, lines, candidates)):
+            if self._loads > self._stop or not len(lines := self._reduced(victim, candidates)):
+                return None
+            if found := self._minimal(victim, lines, candidates):
                 return found
-            if self._loads > self._stop:
-                break
-            lines = lines[: self.params.most_ways // 2]
         return None
 
     def whole(self, found: CacheSet, lines: Lines) -> CacheSet:
@@ -184,53 +184,53 @@ class Evictions:
         own, others = np.append(found.own, lines[same]), np.append(found.others, lines[~same])
         return replace(found, own=own, others=others)
 
-    def _reduced(self, victim: int, candidates: Lines, found: Lines) -> Lines:
-        """Return few lines that together evict the victim, from those `found` before and the candidates. Where tests
-        that a co-runner disturbed removed lines that were needed, other candidates are added again."""
-        rest, count = self.pool.rng.permutation(np.setdiff1d(candidates, found)), self.params.first
+    def _reduced(self, victim: int, candidates: Lines) -> Lines:
+        """Return few lines that together evict the victim, taken from the candidates; none where too many are needed.
+        Where tests that a co-runner disturbed removed lines that were needed, others are added again."""
+        rest, count = self.pool.rng.permutation(candidates), self.params.first
         # in a set that replaces at random, a few lines less than it has ways evict the victim half of the time
         limit = 0.5 if self.turns == self.params.turns[0] else self.params.always
-        while self.fraction(victim, found, rest[:count], limit=limit) < limit:
+        sigmas = self.params.search_sigmas
+        while self.fraction(victim, rest[:count], limit=limit, sigmas=sigmas) < limit:
             if count >= len(rest):
-                return found
+                return rest[:0]
             count *= 2
-        lines, rest, parts, mends = np.append(found, rest[:count]), rest[count:], self.params.groups, self.params.mends
-        stop = (self._loads + self._stop) / 2  # other searches, with more turns, have the rest
+        lines, rest, parts, mends = rest[:count], rest[count:], self.params.groups, self.params.mends
+        stop = self._loads + min(self.params.most_loads / 2, self._affordable * self.params.part)
         while len(lines) > self.params.most_ways // 2 and self._loads < stop:
             groups = np.array_split(self.pool.rng.permutation(lines), parts)
             for number, group in enumerate(groups):
                 fewer = np.concatenate(groups[:number] + groups[number + 1 :])
-                if self.fraction(victim, fewer, limit=limit, sigmas=self.params.search_sigmas) > limit:
+                if self.fraction(victim, fewer, limit=limit, sigmas=sigmas) > limit:
                     lines, rest = fewer, np.append(rest, group)
                     break
             else:
-                if self.fraction(victim, lines, limit=limit) < limit:
-                    if not (mends := mends - 1):
-                        break
-                    back = int(self.params.back * len(lines)) + 1
-                    lines, rest = np.append(lines, rest[:back]), rest[back:]
-                elif parts < len(lines):
-                    parts = min(2 * parts, len(lines))
+                back = int(self.params.back * len(lines)) + 1
+                if parts == self.params.groups:
+                    parts *= 2
+                elif len(lines) <= self.params.few:
+                    return np.append(lines, rest[:back])
+                elif mends and self.fraction(victim, lines, limit=limit) < limit:
+                    lines, rest, mends = np.append(lines, rest[:back]), rest[back:], mends - 1
                 else:
                     break
-        return lines[: self.params.most_ways]
+        return lines if len(lines) <= self.params.few else lines[:0]
 
     def _minimal(self, victim: int, lines: Lines, candidates: Lines) -> CacheSet | None:
         """Return the minimal set that is left once every line that isn't needed was removed, tested beside lines that
         were shown to lie in other sets; None where it doesn't evict the victim, or evicts others too."""
+        always = self.params.always
+        while self.fraction(victim, lines, limit=always) < always:
+            if self.turns == self.params.turns[-1]:
+                return None
+            self.turns = min(each for each in self.params.turns if each > self.turns)
+        further = self.pool.rng.permutation(np.setdiff1d(candidates, lines))[: self.params.further]
+        shown = further[~self.congruent(further, lines)][: self.params.shown]
+        lines = self._needed(victim, lines, shown, self.params.groups, self.params.search_sigmas)
         self.turns = self.params.turns[-1]
-        if not self.evicts(victim, lines):
-            return None
-        further = self.pool.rng.permutation(np.setdiff1d(candidates, lines))[: 2 * self.params.shown]
-        shown, always = further[~self.congruent(further, lines)][: self.params.shown], self.params.always
-        # relative to the whole set, which a co-runner keeps below 1; one line too few of a set that replaces at random
-        # still evicts the victim in more than half of the repetitions
-        limit = always * min(self.fraction(victim, lines, shown), 1.0)
-        for line in np.tile(lines, 2):  # twice, as what disturbs a test leaves a line in
-            fewer = lines[lines != line]
-            if 0 < len(fewer) < len(lines) and self.fraction(victim, fewer, shown, limit=limit) > limit:
-                lines = fewer
-        if not self.evicts(victim, lines, shown) or self.evicts(victim, shown):
+        for count in (self.params.cleared, len(shown)):  # twice, as what disturbs a test leaves a line in
+            lines = self._needed(victim, lines, shown[:count], len(lines), self.params.sigmas)
+        if self._loads > self._stop or len(lines) > self.params.most_ways or self.evicts(victim, shown):
             return None
         for turns, count in itertools.product(self.params.turns[1:], self.params.beside):
             self.turns = turns
@@ -241,6 +241,22 @@ class Evictions:
             if evicted and len(rest) and not self.congruent(rest, np.append(lines, few)).any():
                 return CacheSet(len(lines), np.append(victim, lines), few, self.turns)
         return None
+
+    def _needed(self, victim: int, lines: Lines, beside: Lines, parts: int, sigmas: float) -> Lines:
+        """Return the `lines` that are left when those not needed to evict the victim, with `beside`, were left out: one
+        of so many `parts` at a time, then one of twice as many, down to single lines."""
+        # relative to the whole set, which a co-runner keeps below 1; one line too few of a set that replaces at random
+        # still evicts the victim in more than half of the repetitions
+        limit = self.params.always * min(self.fraction(victim, lines, beside), 1.0)
+        if not len(lines) or limit < self.params.always / 2:
+            return lines[:0]
+        while parts <= len(lines) and self._loads < self._stop:
+            for group in np.array_split(self.pool.rng.permutation(lines), parts):
+                fewer = np.setdiff1d(lines, group)
+                if len(fewer) and self.fraction(victim, fewer, beside, limit=limit, sigmas=sigmas) > limit:
+                    lines = fewer
+            parts *= 2
+        return lines
 
     def _evicts_here_only(self, victim: int, chased: Lines) -> bool:
         """Return whether a chase in this order evicts the victim from this cache only: a load of it then hits the next
