@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -22,13 +22,18 @@ from setebench.errors import SetebenchError, UsageError, reason
 from setebench.probe import Placements, Probe, placement_table
 
 Ticks = NDArray[np.int64]
+Cpu = Annotated[int, msgspec.Meta(ge=0, lt=1 << 13)]
+"""Linux is built for 8192 CPUs at most."""
+PageBytes = Annotated[int, msgspec.Meta(gt=0, le=1 << 34)]
+"""More than any page, or line, that an architecture has had."""
+Rate = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class MemoryNode(msgspec.Struct, frozen=True, kw_only=True):
     """A part of memory that some CPUs are nearer to: its number, and those CPUs (none for memory alone)."""
 
-    number: int
-    cpus: tuple[int, ...] = ()
+    number: Cpu
+    cpus: tuple[Cpu, ...] = ()
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,19 +53,19 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
-    cpus: tuple[int, ...]
-    siblings: tuple[tuple[int, ...], ...]
-    ticks_per_second: float
-    line_size: int = 64
-    page_sizes: tuple[int, ...] = (4096,)
-    memory_bytes: int = 1 << 30
+    cpus: tuple[Cpu, ...]
+    siblings: tuple[tuple[Cpu, ...], ...]
+    ticks_per_second: Rate
+    line_size: PageBytes = 64
+    page_sizes: tuple[PageBytes, ...] = (4096,)
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 46)] = 1 << 30  # at most 64 TiB, of the largest servers
     brackets: tuple[str, ...] = ("lfence",)
     access_sizes: tuple[int, ...] = (8,)
     prefetch_hints: tuple[str, ...] = ()
     flushes: tuple[str, ...] = ("clflush",)
     fences: tuple[str, ...] = ("m", "l", "s")
     kernels: tuple[str, ...] = ()
-    lines_per_second: float = 1e9
+    lines_per_second: Rate = 1e9
     nodes: tuple[MemoryNode, ...] = ()
     cpu: int | None = None
     notes: tuple[str, ...] = ()

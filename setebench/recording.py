@@ -8,7 +8,6 @@ from a file is not trusted: a scenario takes memory in proportion to what a mach
 from __future__ import annotations
 
 import bz2
-import math
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -36,9 +35,6 @@ from setebench.probe import Probe
 EVIDENCE_PREFIX = "recording."
 MOST_TICKS = 1 << 26  # half a gigabyte, twice what the longest scenario answers on a CPU of today
 MOST_JOURNAL_BYTES = 1 << 25  # unpacked; a call takes some thirty
-MOST_MEMORY_BYTES = 1 << 46  # 64 TiB, what the largest servers of today hold
-MOST_CPUS = 1 << 13  # what Linux is built for at most
-MOST_PAGE_BYTES = 1 << 34  # a power of two above any page, or line, that an architecture has had
 
 CAPABILITIES = (BindsMemory, SwitchesPrefetchers, CountsEvents, RunsLoops)
 """Protocols of methods that not every machine has; a recording names them."""
@@ -190,7 +186,9 @@ class Replay:
     """A machine that answers as a recording says, as long as the calls are the same."""
 
     def __init__(self, recording: Recording) -> None:
-        _check_facts(recording.facts)
+        sizes = (recording.facts.line_size, *recording.facts.page_sizes)
+        if not recording.facts.cpus or any(size & (size - 1) for size in sizes):
+            raise _damaged("its machine is impossible")
         try:
             journal = msgspec.json.decode(_unpacked(recording.journal, MOST_JOURNAL_BYTES), type=list[Noted])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -251,16 +249,3 @@ def _unpacked(packed: bytes, most: int) -> bytes:
     if len(data) > most or not stream.eof:
         raise _damaged("it is cut short or too long")
     return data
-
-
-def _check_facts(facts: Facts) -> None:
-    sizes = (facts.line_size, *facts.page_sizes)
-    cpus = max(len(facts.cpus), sum(map(len, facts.siblings)), len(facts.nodes))
-    possible = (
-        all(0 < size <= MOST_PAGE_BYTES and not size & (size - 1) for size in sizes)
-        and 0 < len(facts.cpus) <= cpus <= MOST_CPUS
-        and 0 <= facts.memory_bytes <= MOST_MEMORY_BYTES
-        and all(0 < rate < math.inf for rate in (facts.ticks_per_second, facts.lines_per_second))
-    )
-    if not possible:
-        raise _damaged("its machine is impossible")

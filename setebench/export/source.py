@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
 
 import msgspec
 
 from setebench.errors import UsageError
 from setebench.export.values import Known, Open, Origin, Value, assumed, derived, exact, with_assumption
+from setebench.machine import Cpu, Facts, Rate
 from setebench.results import Document, Finding, Outcome
 from setebench.text import GIGA
 
@@ -26,8 +26,6 @@ WIDTHS = ("64", "32", "16", "scalar")
 """Access widths in the names of bandwidth findings, the widest first."""
 
 MOST_TLB_WAYS = 16
-Cpu = Annotated[int, msgspec.Meta(ge=0, lt=1 << 13)]
-"""Linux is built for 8192 CPUs at most."""
 
 TESTED_BY = {
     "runs": ("prefetcher.",),
@@ -43,20 +41,15 @@ Cores = tuple[tuple[int, ...], ...]
 """CPU numbers, one tuple for each core."""
 
 
-class _Node(msgspec.Struct):
-    number: Cpu
-    cpus: tuple[Cpu, ...] = ()
-
-
-class _Facts(msgspec.Struct):
-    """Of the machine record, what formats need: typed, so that a damaged one is refused."""
+class _Facts(Facts, frozen=True, kw_only=True):
+    """The facts of a machine record, of which any may be missing."""
 
     name: str = ""
+    kind: str = ""
     cpus: tuple[Cpu, ...] = ()
     siblings: tuple[tuple[Cpu, ...], ...] = ()
-    nodes: tuple[_Node, ...] = ()
-    memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
-    ticks_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    memory_bytes: int = 0
+    ticks_per_second: Rate = 0.0
 
 
 @dataclass(frozen=True)
@@ -201,7 +194,7 @@ class Source:
     def hertz(self) -> Known:
         """Core cycles per second while measuring."""
         rate = self.facts.ticks_per_second
-        if rate is None:
+        if not rate:
             return Open("clock.cycles_per_tick", "this result does not say how many ticks a second has")
         ratio = self.get("clock.cycles_per_tick")
         return derived(lambda cycles: cycles * rate, "Hz", (ratio,), f"{rate:.0f} ticks a second", float)

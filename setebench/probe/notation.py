@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from setebench.errors import ProbeError
 from setebench.probe import BRACKETS, Base, Kind, Operand, Operation, Probe
+from setebench.probe.table import WORD
 
 UNITS = {"": 1, "l": 64, "p": 4096}
 """Suffixes of an offset or advance: lines and pages."""
@@ -55,10 +58,9 @@ FORMS = {
 _NUMBERS = ("STEPS", "ARRAY_BYTES", "CYCLES", "COUNT", "INTERVAL", "NUMBER", "OFFSET", "8|16|32|64")
 _WORDS = {"yes|no": {"yes": True, "no": False}, "chained|free": {"chained": True, "free": False}}
 
-
 USUAL = {
-    "size": 8,
-    "width": 8,
+    "size": WORD,
+    "width": WORD,
     "hint": "t0",
     "how": "clflush",
     "chained|free": "chained",
@@ -191,9 +193,8 @@ def _call(words: list[str]) -> tuple[str, list[Any], dict[str, Any]]:
     plain = [word for word in words if not _OPTION.fullmatch(word)]
     if len(plain) > len(wanted):
         raise ProbeError(f"nothing known by {_shown(plain[len(wanted)])} here")
-    for name in wanted[len(plain) :]:
-        if not name.startswith("["):
-            raise ProbeError(f"expected {name}, found the end of the statement")
+    if lacking := [name for name in wanted[len(plain) :] if not name.startswith("[")]:
+        raise ProbeError(f"expected {lacking[0]}, found the end of the statement")
     given, options = [], dict[str, Any]()
     for name, word in zip((name.strip("[]") for name in wanted), plain, strict=False):
         if name == "chained|free":
@@ -201,10 +202,8 @@ def _call(words: list[str]) -> tuple[str, list[Any], dict[str, Any]]:
         else:
             given.append(_value(name, word))
     for match in filter(None, map(_OPTION.fullmatch, words)):
-        if match[1] not in kinds:
-            raise ProbeError(f"nothing known by {_shown(match[1])} here")
-        if match[1] in options:
-            raise ProbeError(f"{match[1]} is given twice")
+        if match[1] not in kinds or match[1] in options:
+            raise ProbeError(f"nothing known by {_shown(match[1])} here, or it is given twice")
         options[match[1]] = _value(kinds[match[1]], match[2])
     return verb, given, options
 
@@ -238,20 +237,17 @@ def _number(name: str, word: str) -> int:
         form = "a number (64, 0x40, 1l for a line of 64 bytes, 1p for a page of 4096)"
         raise ProbeError(f"expected {name} as {form}, found {_shown(word)}")
     sign, digits, unit = match.groups()
-    number = int(digits, 16 if digits[:2] in ("0x", "0X") else 10) * UNITS[unit]
-    return -number if sign == "-" else number
+    number = int(digits) if digits.isdecimal() else int(digits, 0)
+    return int(f"{sign}1") * number * UNITS[unit]
 
 
 def _name(word: str) -> str:
     if PLAIN_NAME.fullmatch(word):
         return word
     try:
-        name = json.loads(word)
-    except ValueError as error:
+        return msgspec.json.decode(word, type=str)
+    except msgspec.DecodeError as error:
         raise ProbeError(f"expected a name, or one in quotes as JSON has them, found {_shown(word)}") from error
-    if not isinstance(name, str):
-        raise ProbeError(f"expected a name, found {_shown(word)}")
-    return name
 
 
 def _shown(text: str) -> str:

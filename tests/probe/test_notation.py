@@ -71,7 +71,7 @@ def test_reads_what_it_writes_of_any_probe(probe: Probe) -> None:
         ("load a+3x", "statement 1: ", "found '+3x'"),
         ("load a+" + "9" * 5000, "statement 1: ", "as a number"),
         ("load a size=7", "statement 1: ", "8, 16, 32 or 64 bytes, not 7; allowed: load BASE"),
-        ("load a size=8 size=8", "statement 1: ", "size is given twice"),
+        ("load a size=8 size=8", "statement 1: ", "nothing known by 'size' here, or it is given twice"),
         ('load "\\q"', "statement 1: ", "in quotes as JSON has them"),
         ("load a ip=A ip_bits=1; load a ip=A ip_bits=2", "statement 2: ", "is placed twice"),
         ("multiply 3 some", "statement 1: ", "chained or free, found 'some'"),

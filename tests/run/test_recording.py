@@ -27,7 +27,7 @@ from setebench.machine import (
     SwitchesPrefetchers,
 )
 from setebench.probe import Base, Probe
-from setebench.recording import Recording, recorder_of, replay_of
+from setebench.recording import Recording, recorder_of, recording_of, replay_of
 
 LINE = Base("line")
 LOAD = Probe().start().load(LINE).stop()
@@ -183,12 +183,13 @@ def test_a_damaged_recording_is_refused(kept: tuple[list[Any], Recording], chang
         _ask(replay_of(msgspec.structs.replace(kept[1], **change)))
 
 
-@pytest.mark.parametrize("change", [{"memory_bytes": 1 << 50}, {"cpus": ()}, {"ticks_per_second": float("inf")}])
+@pytest.mark.parametrize("change", [{"memory_bytes": 1 << 50}, {"cpus": ()}, {"ticks_per_second": -1.0}])
 def test_a_machine_that_there_can_not_be_is_refused(kept: tuple[list[Any], Recording], change: dict[str, Any]) -> None:
     """A scenario takes memory for each of its CPUs, lines and pages."""
     facts = msgspec.structs.replace(kept[1].facts, **change)
-    with pytest.raises(UsageError, match="its machine is impossible"):
-        replay_of(msgspec.structs.replace(kept[1], facts=facts))
+    record = store.plain(msgspec.structs.replace(kept[1], facts=facts))
+    with pytest.raises(UsageError, match="damaged"):
+        replay_of(recording_of({"recording.latency": record}, "latency"))
 
 
 # -- inferring again ------------------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def _values(pmu: Pmu, text: str) -> dict[str, int]:
         name, equals, number = part.strip().partition("=")
         if equals and not _NUMBER.fullmatch(number):
             raise UsageError(f"not a number for {name!r} of {pmu.name}: {number!r}")
-        values[name] = int(number, 0 if number[:2].lower() == "0x" else 10) if equals else 1
+        values[name] = (int(number) if number.isdecimal() else int(number, 0)) if equals else 1
     if not values:
         raise UsageError(f"no term in {pmu.name}/{text}/")
     return values
