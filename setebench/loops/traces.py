@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +33,8 @@ PAGE_BYTES = 4096
 class TraceParams:
     """How loops run as probes."""
 
-    lead: int = 32  # iterations before the clock starts, beside those of `turns`: any stream starts in so many
-    turns: int = 3  # furthest distances before the clock: where prefetches drop, slow and fast stretches take turns
-    timed: int = 128  # iterations timed at least; and two furthest distances, a slow stretch and a fast one
-    most: int = 2048  # iterations before the clock, and timed ones, at most
+    timed: int = 128  # iterations before the clock starts, and timed ones, at least; and two furthest distances
+    drawn: int = 8192  # iterations after which a stream in random order begins again, more than any probe has
     moved_part: int = 16  # a stream in random order moves by up to one of so many parts of it from run to run
     warmed_bytes: int = 32 << 20  # working sets up to so large are passed once before: of more, a cache keeps little
 
@@ -72,8 +69,8 @@ class TracedLoops:
     ) -> NDArray[np.int64]:
         """See `RunsLoops`."""
         loop, rng = self._own.get(name) or shape(name), np.random.default_rng((seed, 0x100B))
-        spans = [span_of(policy) for policy in policies]
-        probes = [trace(loop, policy, span, seed) for policy, span in zip(policies, spans, strict=True)]
+        timed = [max(PARAMS.timed, 2 * policy.furthest) for policy in policies]
+        probes = [trace(loop, policy, each, seed) for policy, each in zip(policies, timed, strict=True)]
         region, begins = self._memory(loop)
         ticks = np.empty((rounds, len(policies)), dtype=np.int64)
         for row in ticks:
@@ -81,11 +78,11 @@ class TracedLoops:
                 places = {
                     Base(stream.name): region.address
                     + begin
-                    + int(self._places.integers(0, _room(stream, spans[which]) // LINE_BYTES + 1)) * LINE_BYTES
+                    + int(self._places.integers(0, _room(stream, timed[which]) // LINE_BYTES + 1)) * LINE_BYTES
                     for stream, begin in zip(loop.streams, begins, strict=True)
                 }
                 taken = self._machine.run(probes[which], places, cpu=cpu)[0, 0]
-                row[which] = round(taken * loop.iterations / spans[which].timed)
+                row[which] = round(taken * loop.iterations / timed[which])
         return ticks
 
     def _memory(self, loop: Loop) -> tuple[Region, list[int]]:
@@ -109,37 +106,25 @@ class TracedLoops:
 # -- one probe --------------------------------------------------------------------------------------------------------
 
 
-class Span(NamedTuple):
-    """Which iterations a probe holds: `lead` before the clock starts, then `timed` ones."""
-
-    lead: int
-    timed: int
-
-
-def span_of(policy: Policy) -> Span:
-    """What is timed are whole turns: iterations that nobody prefetched for leave time for all their prefetches, so that
-    those a distance later are fast, and leave time for few; a pass of half a turn would be either."""
-    lead, timed = PARAMS.lead + PARAMS.turns * policy.furthest, max(PARAMS.timed, 2 * policy.furthest)
-    return Span(min(PARAMS.most, lead), min(PARAMS.most, timed))
-
-
-def _passed(stream: Stream, span: Span) -> int:
+def _passed(stream: Stream, timed: int) -> int:
     """How far a regular stream comes in one probe, prefetches included."""
-    return int(stream.step_bytes * (span.lead + 2 * span.timed)) + LINE_BYTES
+    return int(stream.step_bytes * 3 * timed) + LINE_BYTES
 
 
-def _room(stream: Stream, span: Span) -> int:
+def _room(stream: Stream, timed: int) -> int:
     """By how many bytes at most a stream is moved from run to run, so that each goes to lines of its own: within a
     stride where it goes round within the probe."""
     if stream.regular:
-        return max(0, stream.extent_bytes - _passed(stream, span), stream.stride_bytes - LINE_BYTES)
+        return max(0, stream.extent_bytes - _passed(stream, timed), stream.stride_bytes - LINE_BYTES)
     return stream.extent_bytes // PARAMS.moved_part
 
 
-def trace(loop: Loop, policy: Policy, span: Span, seed: int) -> Probe:
-    """The probe of a loop with a prefetch policy: one interval, one base per stream, named as the streams are. Calls
-    with the same seed and other policies go through the same addresses."""
-    body = _Body(loop, span, seed)
+def trace(loop: Loop, policy: Policy, timed: int, seed: int) -> Probe:
+    """The probe of a loop with a prefetch policy: one interval of so many iterations behind as many that aren't timed,
+    one base per stream, named as the streams are. What is timed are whole turns of two furthest distances: iterations
+    that nobody prefetched for leave time for all their prefetches, so that those a distance later are fast, and leave
+    time for few. Calls with the same seed and other policies go through the same addresses."""
+    body = _Body(loop, timed, seed)
     for number, stream in enumerate(loop.streams):
         body.accesses(number, policy.furthest if stream.prefetched else 0)
     for number, stream in enumerate(loop.streams):
@@ -152,17 +137,17 @@ def trace(loop: Loop, policy: Policy, span: Span, seed: int) -> Probe:
 class _Body:
     """The operations of one iteration, each a table of COLUMNS for every iteration, shape (iterations, columns)."""
 
-    def __init__(self, loop: Loop, span: Span, seed: int) -> None:
+    def __init__(self, loop: Loop, timed: int, seed: int) -> None:
         self._operations: list[Ints] = []
         self._needs: list[tuple[int, int] | None] = []
-        self._loop, self._span, self._seed = loop, span, seed
+        self._loop, self._timed, self._seed = loop, timed, seed
         self._loads: dict[tuple[int, int], int] = {}  # (stream, step) -> number of its load
         self._number = {stream.name: number for number, stream in enumerate(loop.streams)}
 
     def add(self, kind: Kind, needs: tuple[int, int] | None = None, **columns: Ints | int) -> int:
         """Append an operation and return its number. `needs` is the operation (of the same or an earlier iteration)
         whose value its address is made of, as its number in the iteration and how many iterations ago."""
-        rows = np.zeros((self._span.lead + self._span.timed, len(COLUMNS)), dtype=np.int64)
+        rows = np.zeros((2 * self._timed, len(COLUMNS)), dtype=np.int64)
         given = {"kind": kind, "base": -1, "ip": -1, "after": -1, "interval": -1, **columns}
         for name, value in given.items():
             rows[:, COLUMNS.index(name)] = value
@@ -202,16 +187,15 @@ class _Body:
 
     def _offsets(self, number: int, shift: int, step: int) -> Ints:
         """Offsets of an access of the iteration `shift` ahead, for every iteration; shape (iterations,)."""
-        stream, span = self._loop.streams[number], self._span
-        i = np.arange(span.lead + span.timed, dtype=np.int64) + shift
+        stream, timed = self._loop.streams[number], self._timed
+        i = np.arange(-timed, timed, dtype=np.int64) + shift
         if not stream.regular:
             # counted from the first timed iteration, so that another lead leaves the timed ones their addresses
             rng = np.random.default_rng((self._seed, number, step))
-            lines = max(1, (stream.extent_bytes - _room(stream, span)) // LINE_BYTES)
-            drawn = rng.integers(0, lines, 4 * PARAMS.most)
-            return np.asarray(drawn[i - span.lead + 2 * PARAMS.most] * LINE_BYTES, dtype=np.int64)
-        offsets = (i * stream.step_bytes).astype(np.int64)
-        if _passed(stream, span) <= stream.extent_bytes:
+            lines = max(1, (stream.extent_bytes - _room(stream, timed)) // LINE_BYTES)
+            return rng.integers(0, lines, PARAMS.drawn)[i % PARAMS.drawn] * LINE_BYTES
+        offsets = ((i + timed) * stream.step_bytes).astype(np.int64)
+        if _passed(stream, timed) <= stream.extent_bytes:
             return offsets
         # where it goes round it goes on a line further
         return (offsets + offsets // stream.extent_bytes * LINE_BYTES) % stream.extent_bytes
@@ -227,7 +211,7 @@ class _Body:
             if needs is not None:
                 needed = (np.arange(iterations) - needs[1]) * each + needs[0]
                 rows[:, k, COLUMNS.index("after")] = np.where(needed >= 0, needed, -1)
-        table, begin = rows.reshape(-1, len(COLUMNS)), self._span.lead * each
+        table, begin = rows.reshape(-1, len(COLUMNS)), self._timed * each
         after = table[begin:, COLUMNS.index("after")]
         after[after >= begin] += 1  # rows behind the start move down by one
         packed = table[:begin].tobytes() + Probe().start().packed + table[begin:].tobytes() + Probe().stop().packed

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.loops import LINE_BYTES, Loop, Policy
-from setebench.loops.shapes import FAN_OUT, STENCIL_FIELDS
+from setebench.loops.shapes import FAN_OUT, INDEX_BYTES, NUMBER_BYTES, STENCIL_FIELDS
 from setebench.native.loops._loops import WORDS
 from setebench.native.memory import SMALL_PAGE, map_region
 
@@ -36,8 +36,12 @@ and a plane are no multiples of a page, or their streams would share few sets.""
 BLOCK_ROWS, BLOCK_NON_ZEROS = 16, 120
 """Rows of a sparse matrix have 0 to 15 non-zeros, each length once in 16 rows, so that passes have equally many."""
 
-FILLED_SLOTS = 0.55
-"""Of a hash table: about every tenth bucket of four overflows."""
+SLOTS, FILLED_SLOTS = 4, 0.55
+"""Of a hash table's bucket, and their part that is filled: about every tenth bucket overflows."""
+GOLDEN, WORD_BITS = np.uint64(0x9E3779B97F4A7C15), 64
+"""2^64 over the golden ratio, and the bits of such a number, for multiplicative hashing (bodies.h)."""
+
+LINE_NUMBERS, MOST_VALUE, ARRAYS = LINE_BYTES // NUMBER_BYTES, np.iinfo(np.int64).max, 5
 
 Array = NDArray[Any]
 
@@ -75,7 +79,7 @@ class Data:
     total: int
     granule: int = 1
     largest_distance: int = LARGEST_DISTANCE
-    offsets: Sequence[int] = (0, 0, 0, 0, 0)
+    offsets: Sequence[int] = (0,) * ARRAYS
 
     @property
     def each(self) -> int:
@@ -97,7 +101,7 @@ class Data:
         words = np.zeros(WORDS, dtype=np.int64)
         for at, (array, offset) in enumerate(zip(self.arrays, self.offsets, strict=False)):
             words[at] = array.ctypes.data + offset * array.itemsize
-        words[5 : 5 + len(self.sizes)] = self.sizes
+        words[ARRAYS : ARRAYS + len(self.sizes)] = self.sizes
         words[-5:] = (first, self.each, policy.l1_distance, policy.l2_distance, 0)
         return words
 
@@ -124,21 +128,20 @@ def prepare(loop: Loop) -> Data:
 
 def _matmul(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     right, left = loop.streams
-    rows, row = left.extent_bytes // 16, right.stride_bytes // 8
+    rows, row = left.extent_bytes // (2 * NUMBER_BYTES), right.stride_bytes // NUMBER_BYTES
     arrays = (
         memory.array(2 * row, np.float64),
         memory.holding(rng.random(2 * rows)),
         memory.holding(rng.random(rows * row)),
     )
-    return Data(
-        loop=loop, arrays=arrays, sizes=(rows, row), total=rows * (row // 8 - 1), granule=rows, largest_distance=rows
-    )
+    total = rows * (row // LINE_NUMBERS - 1)
+    return Data(loop=loop, arrays=arrays, sizes=(rows, row), total=total, granule=rows, largest_distance=rows)
 
 
 def _spmv(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     values, _, vector = loop.streams
-    elements = vector.extent_bytes // 8
-    blocks = values.extent_bytes // 8 // BLOCK_NON_ZEROS
+    elements = vector.extent_bytes // NUMBER_BYTES
+    blocks = values.extent_bytes // NUMBER_BYTES // BLOCK_NON_ZEROS
     count = blocks * BLOCK_NON_ZEROS
     lengths = rng.permuted(np.tile(np.arange(BLOCK_ROWS), (blocks, 1)), axis=1).ravel()
     arrays = (
@@ -154,32 +157,32 @@ def _spmv(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
 
 def _triad(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     count = loop.streams[0].extent_bytes // LINE_BYTES
-    filled = [memory.holding(rng.random(8 * count)) for _ in range(2)]
-    return Data(loop=loop, arrays=(memory.array(8 * count, np.float64), *filled), sizes=(), total=count)
+    filled = [memory.holding(rng.random(LINE_NUMBERS * count)) for _ in range(2)]
+    return Data(loop=loop, arrays=(memory.array(LINE_NUMBERS * count, np.float64), *filled), sizes=(), total=count)
 
 
 def _stencil(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
-    points = loop.streams[-1].extent_bytes // 8
-    row, rows = (STENCIL_ROW, STENCIL_ROWS) if points >= 4 * STENCIL_ROW * STENCIL_ROWS else (8, 2)
+    points = loop.streams[-1].extent_bytes // NUMBER_BYTES
+    row, rows = (STENCIL_ROW, STENCIL_ROWS) if points >= 4 * STENCIL_ROW * STENCIL_ROWS else (LINE_NUMBERS, 2)
     plane = row * rows
     planes = max(1, points // plane - 2)
     # a line between fields, and one before the first point and behind the last, whose neighbours are read too
-    spacing = plane * (planes + 2) + 3 * 8
-    fields = memory.holding(rng.random(8 + STENCIL_FIELDS * spacing + 8))
+    spacing = plane * (planes + 2) + 3 * LINE_NUMBERS
+    fields = memory.holding(rng.random(STENCIL_FIELDS * spacing + 2 * LINE_NUMBERS))
     return Data(
         loop=loop,
         arrays=(memory.array(plane * planes, np.float64), fields),
         sizes=(row, plane, spacing, STENCIL_FIELDS),
-        total=plane * planes // 8,
-        offsets=(0, 8),
+        total=plane * planes // LINE_NUMBERS,
+        offsets=(0, LINE_NUMBERS),
     )
 
 
 def _strided(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     (stream,) = loop.streams
-    count, words = stream.extent_bytes // stream.stride_bytes, stream.stride_bytes // 8
+    count, words = stream.extent_bytes // stream.stride_bytes, stream.stride_bytes // NUMBER_BYTES
     records = memory.array(words * count, np.uint64)
-    records[::words] = rng.integers(0, 1 << 63, count, dtype=np.uint64)
+    records[::words] = rng.integers(0, MOST_VALUE, count, dtype=np.uint64)
     return Data(loop=loop, arrays=(records,), sizes=(5, 11), total=count)  # any two bits of 64
 
 
@@ -189,27 +192,27 @@ def _hash_join(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     buckets = table.extent_bytes // LINE_BYTES
     bits = buckets.bit_length() - 1
     # different numbers, as each has its own upper part, and none is 0
-    count = int(4 * buckets * FILLED_SLOTS)
+    count = int(SLOTS * buckets * FILLED_SLOTS)
     keys = np.arange(1, 1 + count, dtype=np.uint64) << np.uint64(24) | rng.integers(0, 1 << 24, count, np.uint64)
-    drawn = keys[rng.integers(0, count, probed.extent_bytes // 8)]
-    filled = _buckets(keys, rng.integers(0, 1 << 63, count, dtype=np.uint64), bits)
+    drawn = keys[rng.integers(0, count, probed.extent_bytes // NUMBER_BYTES)]
+    filled = _buckets(keys, rng.integers(0, MOST_VALUE, count, dtype=np.uint64), bits)
     arrays = (memory.holding(drawn, LARGEST_DISTANCE), memory.holding(filled.ravel()))
-    return Data(loop=loop, arrays=arrays, sizes=(64 - bits,), total=len(drawn))
+    return Data(loop=loop, arrays=arrays, sizes=(WORD_BITS - bits,), total=len(drawn))
 
 
 def _buckets(keys: NDArray[np.uint64], payloads: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
     """Buckets of four keys and four payloads, shape (buckets, 8): what finds its bucket full goes on to the next. The
     last buckets stay empty, so that nothing runs over the end."""
-    table = np.zeros(((1 << bits) + LARGEST_DISTANCE, 8), dtype=np.uint64)
+    table = np.zeros(((1 << bits) + LARGEST_DISTANCE, 2 * SLOTS), dtype=np.uint64)
     filled = np.zeros(len(table), dtype=np.int64)
-    at = (keys * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(64 - bits)).astype(np.int64)
+    at = (keys * GOLDEN >> np.uint64(WORD_BITS - bits)).astype(np.int64)
     while len(keys):
         order = np.argsort(at, kind="stable")
         keys, payloads, at = keys[order], payloads[order], at[order]
         slot = filled[at] + np.arange(len(at)) - np.searchsorted(at, at)
-        fits = slot < 4
+        fits = slot < SLOTS
         table[at[fits], slot[fits]] = keys[fits]
-        table[at[fits], slot[fits] + 4] = payloads[fits]
+        table[at[fits], slot[fits] + SLOTS] = payloads[fits]
         filled += np.bincount(at[fits], minlength=len(filled))
         keys, payloads, at = keys[~fits], payloads[~fits], at[~fits] + 1
     return table
@@ -225,7 +228,7 @@ def _tree_search(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
         below = FAN_OUT ** (levels - level - 1)  # a child's keys, and the one that follows it
         first = np.arange(FAN_OUT**level, dtype=np.int64)[:, None] * FAN_OUT * below
         tree.append(keys[first + np.arange(1, FAN_OUT) * below - 1].ravel())
-    searched = rng.integers(0, int(keys[-1]) + 2, wanted.extent_bytes // 4, dtype=np.int32)
+    searched = rng.integers(0, int(keys[-1]) + 2, wanted.extent_bytes // INDEX_BYTES, dtype=np.int32)
     return Data(
         loop=loop,
         arrays=(
@@ -242,9 +245,9 @@ def _tree_search(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
 
 def _list(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     """A list through lines in random order that ends where it began, and pointers to its nodes in the list's order."""
-    count, words = loop.streams[1].extent_bytes // LINE_BYTES, LINE_BYTES // 8
+    count, words = loop.streams[1].extent_bytes // LINE_BYTES, LINE_NUMBERS
     nodes = memory.array(words * count, np.uint64)
-    nodes[1::words] = rng.integers(0, 1 << 63, count, dtype=np.uint64)
+    nodes[1::words] = rng.integers(0, MOST_VALUE, count, dtype=np.uint64)
     order = rng.permutation(count)
     addresses = np.uint64(nodes.ctypes.data) + order.astype(np.uint64) * np.uint64(LINE_BYTES)
     nodes[order * words] = np.roll(addresses, -1)
