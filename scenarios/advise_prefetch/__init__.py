@@ -21,8 +21,9 @@ from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats.decide import absent, measured, unavailable
 from setebench.stats.decide import chosen as one_of
-from setebench.stats.estimate import Estimate
+from setebench.stats.estimate import Interval
 
+from .figure import advice_figure
 from .proof import Bench, Params, Proof, prove
 
 METHOD = "distances and hints timed around those of two formulas; proven in interleaved rounds"
@@ -53,8 +54,9 @@ def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Findin
     bench.context.progress(f"{name}: described")
     advisor = _advisor(bench.context, bench.described(name))
     by_table, proof = advisor.choice(), prove(bench, advisor)
-    advice = advisor.advice(proof.advised(bench.params.least_gain))
-    stored[name] = _evidence(advice, proof)
+    advice = advisor.advice(proof.advised(advisor.params.least_gain))
+    policies = [{"policy": policy, "cycles": round(proof.cycles(policy), 3)} for policy in proof.sweep]
+    stored[name] = {"advice": advice, "loop": proof.loop, "policies": policies}
     yield from _findings(name, advice, by_table, proof)
 
 
@@ -75,17 +77,7 @@ def _findings(name: str, advice: Advice, by_table: Policy, proof: Proof) -> Iter
         yield unavailable(f"{prefix}.speedup.{kind}", "ratio", "not measured since 0.2", METHOD)
     for kind, other in (("regret", policy), ("regret.table", by_table)):
         ratio = proof.ratio(other, proof.best_of(proof.sweep))  # time over that of the best, which other rounds chose
-        behind = Estimate(value=100 * (ratio.value - 1), error=100 * ratio.error, degrees=ratio.degrees)
-        yield measured(f"{prefix}.{kind}", behind, "%", METHOD, EVIDENCE)
-
-
-def _evidence(advice: Advice, proof: Proof) -> dict[str, Any]:
-    """Return the evidence of one loop: its advice, its description, and cycles per iteration of each policy."""
-    return {
-        "advice": advice,
-        "loop": proof.loop,
-        "policies": [{"policy": policy, "cycles": round(proof.cycles(policy), 3)} for policy in proof.sweep],
-    }
+        yield measured(f"{prefix}.{kind}", Interval(*(100 * (end - 1) for end in ratio)), "%", METHOD, EVIDENCE)
 
 
 def _advisor(context: Context, loop: Loop) -> Advisor:
@@ -116,19 +108,12 @@ def _sentences(advice: dict[str, Any]) -> Iterator[str]:
         yield f"  It would be surer with {parameter}: {reason}."
 
 
-def plot(document: dict[str, Any]) -> Any:
-    """Return a matplotlib figure of time over prefetch distance, one panel per loop."""
-    from .figure import advice_figure  # matplotlib is only loaded for a plot
-
-    return advice_figure(document)
-
-
 SCENARIO = Scenario(
     name="advise-prefetch",
     summary="which prefetches pay for a loop, how far ahead, and the proof",
     answer=answer,
     parameters=("advice.",),
-    plot=plot,
+    plot=advice_figure,
     options=(
         Option(
             name="kernel",

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from setebench.experiments.calibrate import cycles_per_tick
 from setebench.loops import Loop, Policy, RunsLoops
 from setebench.loops.advice import Advisor
 from setebench.loops.shapes import RESIDENT, shape
 from setebench.scenario import Context
-from setebench.stats.estimate import Estimate, over_epochs
+from setebench.stats.estimate import Interval
+from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 
 Rows = NDArray[np.float64]
 
@@ -30,13 +30,10 @@ class Params:
 
     trials: int = 4  # times that policies around the fastest ones are timed: each trial halves or doubles a distance
     best: int = 2  # fastest policies, around which the next trial goes on: one may have been lucky
-    described_rounds: int = 9  # runs of a loop without prefetches, on data in L1 and on its own data: about 10 ms
-    trial_rounds: int = 5  # runs of a policy in a trial: their median tolerates two disturbed ones
+    trial_rounds: int = 5  # runs of a policy in a trial, and of the loop without: their median bears two disturbed ones
     spread: tuple[int, ...] = (4, 32)  # iterations; tried for every single stage, as the formulas may be wrong
     sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; time changes little within a factor of 2
     rounds: int = 32  # rounds of the proof; half choose, half time: 6 give an interval, 16 one half as wide
-    least_gain: float = 0.02  # share of the time that prefetches must gain in choosing rounds to be advised
-    farthest: float = 3.5  # scaled MADs from the median: rounds beyond were disturbed (Iglewicz and Hoaglin 1993)
 
     def faster(self) -> Params:
         """Return the settings of --fast: fewer trials and rounds."""
@@ -62,7 +59,7 @@ class Bench:
         Raises `UsageError` where there is no loop of that name."""
         cycles = []
         for loop in (shape(f"{name.partition('@')[0]}@{RESIDENT}"), shape(name)):
-            ticks = float(np.median(self.run(loop, [Policy()], self.params.described_rounds, 99)))
+            ticks = float(np.median(self.run(loop, [Policy()], self.params.trial_rounds, 99)))
             cycles.append(ticks * cycles_per_tick(self.context) / loop.iterations)
         return msgspec.structs.replace(loop, cycles_per_iteration=cycles[0], measured_cycles=cycles[1])
 
@@ -108,22 +105,15 @@ class Proof:
         """Return the policy that was fastest in the half of the rounds that choose one; that without prefetches if it
         saves less than `least_gain` (a fraction of time) or no more than rounds differ by."""
         best = self.best_of(self.tried)
-        gain = self._logarithm(Policy(), best, True)
-        return best if gain.low > -np.log(1 - least_gain) else Policy()
+        return best if self._logarithm(Policy(), best, True).low > -np.log(1 - least_gain) else Policy()
 
-    def ratio(self, numerator: Policy, denominator: Policy) -> Estimate:
-        """Return the geometric mean ratio of two policies' times over the undisturbed rounds among those that time."""
-        if numerator == denominator:
-            return Estimate(value=1.0)
-        mean = self._logarithm(numerator, denominator, False)
-        value = float(np.exp(mean.value))
-        return Estimate(value=value, error=value * mean.error, degrees=mean.degrees)
+    def ratio(self, numerator: Policy, denominator: Policy) -> Interval:
+        """Return the median ratio of two policies' times over the rounds that time."""
+        return Interval(*np.exp(self._logarithm(numerator, denominator, False)).tolist())
 
-    def _logarithm(self, numerator: Policy, denominator: Policy, chooses: bool) -> Estimate:
-        """Return the mean logarithm of the ratio of two policies' times over undisturbed rounds of one kind."""
-        logs = -np.diff(np.log(self._times([numerator, denominator], chooses)))[:, 0]
-        most = Params().farthest * float(stats.median_abs_deviation(logs, scale="normal"))
-        return over_epochs(logs[np.abs(logs - np.median(logs)) <= most])
+    def _logarithm(self, numerator: Policy, denominator: Policy, chooses: bool) -> Interval:
+        """Return the median logarithm of the ratio of two policies' times over rounds of one kind."""
+        return quantile_of_rounds(-np.diff(np.log(self._times([numerator, denominator], chooses)))[:, 0], MIDDLE)
 
     def cycles(self, policy: Policy) -> float:
         """Return the cycles per iteration with a policy: its median ratio to the loop without prefetches, over the

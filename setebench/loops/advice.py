@@ -50,7 +50,7 @@ PAGE_BYTES = 4096
 class AdviceParams:
     """What turns a table of findings into advice."""
 
-    least_gain: float = 0.03  # expected gain, in parts of the time, below which the advice is not to prefetch
+    least_gain: float = 0.02  # share of the time that prefetches must gain, by the formulas or timed, to be advised
     window: float = 8.0  # iterations that a core overlaps by itself: 200 to 500 instructions over loops of 25 to 60
     furthest: int = 256  # iterations: a few hundred cover memory's latency in the shortest loops
 
