@@ -50,7 +50,8 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Finding]:
-    """Yield the findings of the built-in loop `name`, and store its evidence: try prefetch policies, prove the best."""
+    """Yield the findings of the built-in loop `name`: try prefetch policies, prove the best. Its evidence are the
+    advice, the loop's description, and cycles per iteration of each policy."""
     bench.context.progress(f"{name}: described")
     advisor = _advisor(bench.context, bench.described(name))
     by_table, proof = advisor.choice(), prove(bench, advisor)
@@ -97,15 +98,12 @@ def read_loop(path: str) -> Loop:
 
 def words(evidence_of: dict[str, Any]) -> str:
     """Return the advice on all loops in the evidence, and the reasons for it, as lines of text for the user."""
-    found = [*evidence_of.get("advice", {}).values(), *filter(None, [evidence_of.get("described")])]
-    return "\n".join(line for own in found for line in _sentences(own["advice"]))
-
-
-def _sentences(advice: dict[str, Any]) -> Iterator[str]:
-    yield f"{advice['loop']}: {advice['strategy']}"
-    yield from (f"  {sentence}" for sentence in advice["why"])
-    for parameter, reason in advice["needs"].items():
-        yield f"  It would be surer with {parameter}: {reason}."
+    lines = list[str]()
+    for own in (*evidence_of.get("advice", {}).values(), *filter(None, [evidence_of.get("described")])):
+        advice = own["advice"]
+        surer = (f"It would be surer with {parameter}: {reason}." for parameter, reason in advice["needs"].items())
+        lines += [f"{advice['loop']}: {advice['strategy']}", *(f"  {each}" for each in (*advice["why"], *surer))]
+    return "\n".join(lines)
 
 
 SCENARIO = Scenario(
