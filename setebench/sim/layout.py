@@ -38,13 +38,6 @@ KINDS: tuple[type[spec.Prefetcher], ...] = get_args(spec.AnyPrefetcher)
 """Kinds of prefetchers, which their places number."""
 
 
-def _named_kinds(first: int) -> int:
-    """Name the words of every kind of prefetcher alike, from `first` on: what all kinds have, then its own fields as
-    KIND_FIELD. Returns the next word behind the longest."""
-    kinds = [(f"{str(table.__struct_config__.tag).upper()}_", table) for table in KINDS]
-    return max(_named(first, kind) for kind in kinds)
-
-
 UNIT = 27720
 NEVER = 1 << 62
 KIND, BASE, OFFSET, SIZE, VARIANT, COUNT, IP, AFTER, INTERVAL, DITHER, VALUE, ROW_WORDS = range(12)
@@ -149,7 +142,8 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_OWN,
 ) = range(6)
 _named(P_OWN, ("P_", spec.Prefetcher))
-P_WORDS = _named_kinds(P_OWN)
+# what all kinds have, then its own fields as KIND_FIELD, up to the longest
+P_WORDS = max(_named(P_OWN, (f"{str(kind.__struct_config__.tag).upper()}_", kind)) for kind in KINDS)
 C_PREFETCHER = C_BRACKET + 5
 STATE_WORDS = 12 << 10
 """Room for the state of one prefetcher: 1024 records of the largest kind. What is never used takes no memory."""

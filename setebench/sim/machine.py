@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, SetebenchError, UnsupportedError, UsageError
 from setebench.machine import Facts, Region, Ticks
-from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
+from setebench.probe import BRACKETS, FLUSHES, HINTS, Kind, Placements, Probe, placement_table
 from setebench.probe.kernels import KERNELS, NAMES, Kernel, array_spacing
 from setebench.sim import layout as at
 from setebench.sim import spec
@@ -170,15 +170,6 @@ def _check(probe: Probe, facts: Facts) -> None:
             raise UnsupportedError(f"{facts.name} has no {what} {', '.join(sorted(missing))}")
 
 
-def _ips(indices: Ints, addresses: tuple[InstructionAddress, ...]) -> Ints:
-    """Instruction addresses of all rows, from the number of the named one that each has (-1: its own)."""
-    own = OWN_ADDRESS + np.arange(len(indices)) * OWN_STEP
-    named = [
-        FREE_ADDRESS + number * FREE_STEP if each.bits is None else each.bits for number, each in enumerate(addresses)
-    ]
-    return np.where(indices < 0, own, np.array([*named, 0], dtype=np.int64)[indices])
-
-
 def _described(kernel: Kernel, rolled: bool) -> int:
     """A streaming kernel as the word that `layout` has the places of."""
     word = kernel.flops << at.FLOPS_AT | kernel.bypass << at.BYPASS_AT | kernel.random << at.RANDOM_AT
@@ -193,7 +184,9 @@ def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     in."""
     rows = np.zeros((len(probe), at.ROW_WORDS), dtype=np.int64)
     rows[:, : at.VALUE] = probe.rows
-    rows[:, at.IP] = _ips(rows[:, at.IP], probe.instruction_addresses)
+    own, named = OWN_ADDRESS + np.arange(len(rows)) * OWN_STEP, enumerate(probe.instruction_addresses)
+    ips = [FREE_ADDRESS + number * FREE_STEP if each.bits is None else each.bits for number, each in named]
+    rows[:, at.IP] = np.where(rows[:, at.IP] < 0, own, np.array([*ips, 0], dtype=np.int64)[rows[:, at.IP]])
     rows[:, at.AFTER][rows[:, at.AFTER] >= 0] += begin
     kinds = rows[:, at.KIND]
     timed = ((kinds == Kind.START) | (kinds == Kind.STOP)) & (rows[:, at.VARIANT] < 0)
@@ -226,13 +219,8 @@ def _run(
     places = arrays.c[at.C_THREADS] + np.array([*probes], dtype=np.int64) * at.T_WORDS
     execute(arrays.c, arrays.s, arrays.f, program, places, table, out)
     if arrays.s[at.S_FAULT]:
-        _raise_fault(arrays, program, first_rows)
+        row = int(arrays.s[at.S_FAULT]) - 1
+        arrays.s[at.S_FAULT] = 0
+        begin, what = int(first_rows[first_rows <= row].max()), Kind(int(program[row, at.KIND])).name.lower()
+        raise ProbeFault("SIGSEGV", row - begin, int(arrays.s[at.S_FAULT_ADDRESS]), what)
     return {cpu: out[warmup:, first_outs[i] : first_outs[i + 1]].copy() for i, cpu in enumerate(probes)}
-
-
-def _raise_fault(arrays: Arrays, program: Ints, first_rows: Ints) -> None:
-    row = int(arrays.s[at.S_FAULT]) - 1
-    arrays.s[at.S_FAULT] = 0
-    begin = int(first_rows[first_rows <= row].max())
-    what = Kind(int(program[row, at.KIND])).name.lower()
-    raise ProbeFault("SIGSEGV", row - begin, int(arrays.s[at.S_FAULT_ADDRESS]), what)

@@ -41,17 +41,16 @@ def reported(machine: spec.Machine, role: str) -> dict[str, Any]:
     ("role", "faults", "expected"),
     [
         ("load", (fault("scaled", 4.0),), {"verdict": ["scaled"], "scale": 0.25}),
-        ("load", (fault("multiplexed", 0.4), fault("zero")), {"verdict": ["zero"]}),
-        ("load", (fault("background", 0.1), fault("scaled", 2.0)), {"verdict": ["untrusted"]}),
+        ("load", (fault("background", 0.1),), {"verdict": ["untrusted"]}),
         (
             "mem_read",
-            (fault("misses_prefetches"), fault("other_level", role="l2_fill")),
-            {
-                "verdict": ["other_level", "misses_prefetches"],
-                "scale": 1.0,
-                "level": "l3",
-                "includes_prefetch": False,
-            },
+            (fault("misses_prefetches"),),
+            {"verdict": ["misses_prefetches"], "scale": 1.0, "level": "memory", "includes_prefetch": False},
+        ),
+        (
+            "mem_read",
+            (fault("other_level", role="l2_fill"),),
+            {"verdict": ["other_level"], "scale": 1.0, "level": "l3", "includes_prefetch": True},
         ),
         ("l2_fill", (), {"verdict": ["trusted"], "scale": 1.0, "level": "l3", "includes_prefetch": True}),
         ("stall_load_any", (fault("includes_other_stalls"),), {"verdict": ["includes_other_stalls"], "scale": 1.0}),

@@ -25,10 +25,7 @@ FAULTS: dict[str, tuple[tuple[Fault, ...], tuple[str, ...]]] = {
     "instructions": ((Fault(kind="scaled", amount=1.06),), ("scaled",)),
     "l1d_inflight_sum": ((Fault(kind="floor_per_cycle"),), ("floor_per_cycle",)),
     "l2_fill": ((Fault(kind="other_level", role="l1d_fill"),), ("other_level",)),
-    "mem_read": (
-        (Fault(kind="other_level", role="l2_fill"), Fault(kind="scaled", amount=0.5)),
-        ("scaled", "other_level"),
-    ),
+    "mem_read": ((Fault(kind="scaled", amount=0.5),), ("scaled",)),
     "load_l1_miss": ((Fault(kind="multiplexed", amount=0.4),), ("multiplexed",)),
     "stall_l1d_miss": ((Fault(kind="includes_other_stalls"),), ("includes_other_stalls",)),
     "mem_write": ((Fault(kind="background", amount=0.05),), ("untrusted",)),

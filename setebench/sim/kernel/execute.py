@@ -39,12 +39,14 @@ def _meet(s: Ints, threads: Ints, number: int) -> bool:
 
 
 @compiled
-def _begin_repetition(s: Ints, threads: Ints, number: int, column: int, first: int) -> None:
+def _begin_repetition(c: Ints, s: Ints, threads: Ints, number: int, column: int, first: int) -> None:
     """Every thread starts at the same time, after all that the repetition before left to complete. The repetition's
-    addresses begin at `column`, its ticks at `first`."""
+    addresses begin at `column`, its ticks at `first`. Disturbances are set of threads that never ran."""
     for i in range(number):
         th = threads[i]
         s[th + lay.T_CLOCK] = s[lay.S_NOW]
+        if s[th + lay.T_DISTURBED] == 0:
+            arm_noise(c, s, th)
         s[th + lay.T_ROW] = s[th + lay.T_FIRST]
         s[th + lay.T_COLUMN] = column + s[th + lay.T_FIRST_COLUMN]
         s[th + lay.T_OUT] = first + s[th + lay.T_FIRST_OUT]
@@ -66,15 +68,6 @@ def _end_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
 
 
 @compiled
-def _rows(c: Ints, s: Ints, f: Floats, th: int, program: Ints, addresses: Ints, out: Ints) -> None:
-    """A thread's next S_QUANTUM operations, as far as it comes until its end, a fault or a barrier."""
-    left = s[lay.S_QUANTUM]
-    while left != 0 and s[th + lay.T_ROW] < s[th + lay.T_END] and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
-        step(c, s, f, th, program, addresses, out)
-        left -= 1
-
-
-@compiled
 def _repetition(
     c: Ints, s: Ints, f: Floats, program: Ints, threads: Ints, number: int, addresses: Ints, out: Ints
 ) -> None:
@@ -82,21 +75,15 @@ def _repetition(
     s[lay.S_QUANTUM] = ALL_OF_IT if number == 1 else ONE_STEP
     while not s[lay.S_FAULT]:
         th = _next_thread(s, threads, number)
-        if th >= 0:
-            _rows(c, s, f, th, program, addresses, out)
-        elif not _meet(s, threads, number):
-            break
+        if th < 0:
+            if not _meet(s, threads, number):
+                break
+            continue
+        left = s[lay.S_QUANTUM]
+        while left != 0 and s[th + lay.T_ROW] < s[th + lay.T_END] and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
+            step(c, s, f, th, program, addresses, out)
+            left -= 1
     _end_repetition(c, s, threads, number)
-
-
-@compiled
-def _arm(c: Ints, s: Ints, threads: Ints, number: int) -> None:
-    """Set the disturbances of threads that never ran."""
-    for i in range(number):
-        th = threads[i]
-        if s[th + lay.T_DISTURBED] == 0:
-            s[th + lay.T_CLOCK] = s[lay.S_NOW]
-            arm_noise(c, s, th)
 
 
 @entry
@@ -110,9 +97,8 @@ def execute(
     """
     rows, addresses, ticks = program.ctypes, table.ctypes, out.ctypes
     number = threads.shape[0]
-    _arm(c.ctypes, s.ctypes, threads.ctypes, number)
     for k in range(table.shape[0]):
-        _begin_repetition(s.ctypes, threads.ctypes, number, k * table.shape[1], k * out.shape[1])
+        _begin_repetition(c.ctypes, s.ctypes, threads.ctypes, number, k * table.shape[1], k * out.shape[1])
         _repetition(c.ctypes, s.ctypes, f.ctypes, rows, threads.ctypes, number, addresses, ticks)
         if s[lay.S_FAULT]:
             break

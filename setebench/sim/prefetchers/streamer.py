@@ -23,16 +23,6 @@ NEAREST, FURTHEST = 4, 64  # lines
 
 
 @compiled
-def _needed(c: Ints, p: int, line: int) -> int:
-    """Misses that a run starting at this line needs."""
-    lines = 1 << c[lay.C_PAGE_LINES_BITS]
-    at = line & (lines - 1)
-    if c[p + lay.STREAM_TRIGGER_AT_PAGE_EDGE] == 0 or min(at, lines - 1 - at) > 1:
-        return c[p + lay.STREAM_TRIGGER]
-    return c[p + lay.STREAM_TRIGGER_AT_PAGE_EDGE + 1 + (at if at < 2 else at + 4 - lines)]
-
-
-@compiled
 def _begin(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
     """Start a run of misses at this line; at a page's ends only one direction is possible."""
     lines = 1 << c[lay.C_PAGE_LINES_BITS]
@@ -43,7 +33,9 @@ def _begin(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
     elif at == lines - 1:
         s[record + R_DIRECTION] = -1
     s[record + R_COUNT] = 1
-    s[record + R_NEEDED] = _needed(c, p, line)
+    edges = p + lay.STREAM_TRIGGER_AT_PAGE_EDGE
+    own = c[edges] > 0 and min(at, lines - 1 - at) <= 1
+    s[record + R_NEEDED] = c[edges + 1 + (at if at < 2 else at + 4 - lines)] if own else c[p + lay.STREAM_TRIGGER]
     s[record + R_LAST] = line
     s[record + R_ACTIVE] = 0
 

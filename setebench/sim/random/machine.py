@@ -69,11 +69,11 @@ def _noise(draw: Draw, kind: str, clock: spec.Clock, first: spec.Level, core: sp
         assert replayed is not None
         shared = draw("recorded_shared") or len(replayed.shared) > 0
         loses = loses and not len(replayed.lost)
-    if shared:  # each thread of a core may get a co-runner, and an entry is left at least
+    if shared:
         fields |= draw.fields("shared")
-        threads = core.threads_per_core if first.mshr_shared_by_smt else 1
-        most = (first.mshr_entries - 1) // threads
-        fields["co_runner_entries"] = min(round(first.mshr_entries * draw("co_runner_entries")), most)
+    # each thread of a core may get a co-runner, and an entry is left at least
+    most = (first.mshr_entries - 1) // (core.threads_per_core if first.mshr_shared_by_smt else 1)
+    fields["co_runner_entries"] = min(round(first.mshr_entries * draw("co_runner_entries")), most)
     if loses:  # with the time that passes, whatever the core's frequency
         milliseconds = draw("loss_milliseconds")
         cycles = milliseconds / 1e3 * clock.ticks_per_second / clock.ticks_per_cycle
@@ -217,14 +217,10 @@ def _coherence(draw: Draw, core: spec.Core, levels: tuple[spec.Level, ...], memo
 def _pmu(draw: Draw, machine: spec.Machine) -> spec.Pmu:
     """Each event has a fault that shows, or none."""
     scaled = "pmu_slightly_scaled" if draw("pmu_slight") else "pmu.scaled"
-    events: dict[Any, Any] = {
-        role: (_fault(draw, machine, role, scaled),) if draw("pmu_faulty") else () for role in roles_that_count(machine)
-    }
+    events: dict[str, tuple[spec.Fault, ...]] = dict.fromkeys(roles_that_count(machine), ())
+    for role in (each for each in events if draw("pmu_faulty")):
+        kind: Any = draw.value(shown_faults(machine, role))
+        instead: str = draw.value(other_levels(machine, role)) if kind == "other_level" else ""
+        amount = scaled if kind == "scaled" else f"pmu.{kind}"
+        events[role] = (spec.Fault(kind=kind, amount=draw(amount) if amount in RANGES else 0.0, role=instead),)
     return spec.Pmu(registers=draw("pmu_registers"), events=events)
-
-
-def _fault(draw: Draw, machine: spec.Machine, role: str, scaled: str) -> spec.Fault:
-    kind: Any = draw.value(shown_faults(machine, role))
-    instead: Any = draw.value(other_levels(machine, role)) if kind == "other_level" else ""
-    amount = scaled if kind == "scaled" else f"pmu.{kind}"
-    return spec.Fault(kind=kind, amount=draw(amount) if amount in RANGES else 0.0, role=instead)

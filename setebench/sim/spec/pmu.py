@@ -51,6 +51,6 @@ class Pmu(Table, frozen=True, kw_only=True):
 
     registers: Annotated[int, between(1, 64, "events that can be counted at once; more of them take turns")] = 8
     events: Annotated[
-        dict[str, Annotated[tuple[Fault, ...], several(0, 4, "faults of the event")]],
-        says("the roles that it has an event for, each with the faults of that event"),
+        dict[str, Annotated[tuple[Fault, ...], several(0, 1, "the fault of the event")]],
+        says("the roles that it has an event for, each with the fault of that event, if it has one"),
     ] = msgspec.field(default_factory=lambda: dict.fromkeys(SIMULATED_ROLES, ()))

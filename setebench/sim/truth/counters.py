@@ -15,18 +15,25 @@ SPECIAL = {"no_counter": Kind.UNAVAILABLE, "background": Kind.UNTRUSTED}
 """Faults whose verdict has another name."""
 
 HIDING = (Kind.UNAVAILABLE, Kind.ZERO, Kind.MULTIPLEXED, Kind.UNTRUSTED)
-"""Verdicts beside which no other can be found: the first of these that holds counts."""
+"""Verdicts beside which nothing else can be found."""
 
 
 def counters(machine: spec.Machine) -> Iterator[Finding]:
     """Every event of the machine's PMU, if it has one."""
     events = {} if machine.pmu is None else machine.pmu.events
-    for role in roles_that_count(machine):
-        if role in events:
-            kinds = verdict_of(machine, role, events[role])
-            yield exact(f"counter.{role}.verdict", [str(kind) for kind in kinds])
-            if not {*HIDING} & {*kinds}:
-                yield from _details(machine, role, events[role], kinds)
+    for role in (each for each in roles_that_count(machine) if each in events):
+        counted = counted_role(role, events[role])
+        shown = [each for each in events[role] if each.kind in shown_faults(machine, role, counted)]
+        kind = next((SPECIAL.get(each.kind) or Kind(each.kind) for each in shown), Kind.TRUSTED)
+        yield exact(f"counter.{role}.verdict", [str(kind)])
+        if kind in HIDING:
+            continue
+        if kind is not Kind.FLOOR_PER_CYCLE:  # what it counts is in no fixed ratio to what it should
+            yield exact(f"counter.{role}.scale", 1 / shown[0].amount if kind is Kind.SCALED else 1.0, "ratio")
+        if ROLES[role].quantity is Quantity.LINES and role != "hitm_local":
+            yield exact(f"counter.{role}.level", level_of(machine, counted))
+            if prefetches_come(machine, counted) and ROLES[role].prefetch and not ROLES[role].writes:
+                yield exact(f"counter.{role}.includes_prefetch", kind is not Kind.MISSES_PREFETCHES)
 
 
 def events_left_open(machine: spec.Machine) -> frozenset[str]:
@@ -35,25 +42,3 @@ def events_left_open(machine: spec.Machine) -> frozenset[str]:
     events = {} if machine.pmu is None else machine.pmu.events
     unsure = [role for role, faults in events.items() if not prefetches_come(machine, counted_role(role, faults))]
     return frozenset(f"counter.{role}.includes_prefetch" for role in unsure if machine.prefetchers)
-
-
-def verdict_of(machine: spec.Machine, role: str, faults: tuple[spec.Fault, ...]) -> tuple[Kind, ...]:
-    """What can be found of the event: its faults that show, less those that others hide, in the order in which
-    verdicts are listed."""
-    shown = shown_faults(machine, role, counted_role(role, faults))
-    kinds = {SPECIAL.get(fault.kind) or Kind(fault.kind) for fault in faults if fault.kind in shown}
-    hiding = next((kind for kind in HIDING if kind in kinds), None)
-    return (hiding,) if hiding else tuple(kind for kind in Kind if kind in kinds) or (Kind.TRUSTED,)
-
-
-def _details(
-    machine: spec.Machine, role: str, faults: tuple[spec.Fault, ...], kinds: tuple[Kind, ...]
-) -> Iterator[Finding]:
-    counted = counted_role(role, faults)
-    if Kind.FLOOR_PER_CYCLE not in kinds:  # what it counts is in no fixed ratio to what it should
-        factor = next((fault.amount for fault in faults if fault.kind == "scaled"), 1.0)
-        yield exact(f"counter.{role}.scale", 1.0 / factor, "ratio")
-    if ROLES[role].quantity is Quantity.LINES and role != "hitm_local":
-        yield exact(f"counter.{role}.level", level_of(machine, counted))
-        if prefetches_come(machine, counted) and ROLES[role].prefetch and not ROLES[role].writes:
-            yield exact(f"counter.{role}.includes_prefetch", Kind.MISSES_PREFETCHES not in kinds)

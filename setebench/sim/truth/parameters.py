@@ -42,12 +42,11 @@ def truth(machine: spec.Machine, pace: Pace | None = None) -> list[Finding]:
         _core_to_core,
         _caches,
         _pages,
-        _blocking,
         _miss_queues,
         _software_prefetch,
         _store_after,
         prefetchers,
-        _loaded_latency,
+        memory_peak,
         bandwidths,
         counters,
     )
@@ -84,6 +83,8 @@ def _clock(machine: spec.Machine, pace: Pace) -> Iterator[Finding]:
 
 
 def _latency(machine: spec.Machine) -> Iterator[Finding]:
+    hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
+    yield exact("loaded_latency.idle", machine.memory.latency_cycles / hertz * 1e9, "ns")
     core, extra = machine.core, machine.core.vector_load_extra
     cycles = {f"l{number}": level.latency_cycles for number, level in enumerate(machine.levels, 1)}
     for name, plain in {**cycles, "memory": machine.memory.latency_cycles}.items():
@@ -149,16 +150,13 @@ def _pages(machine: spec.Machine) -> Iterator[Finding]:
                 yield exact(f"tlb.l{number}.miss_penalty.{pages}", table.miss_penalty_cycles, "cycles")
 
 
-def _blocking(machine: spec.Machine) -> Iterator[Finding]:
-    for access in ("load", "store", "prefetch") if working_hints(machine) else ("load", "store"):
-        blocking = getattr(machine.core, f"blocking_{access}")
-        yield exact(f"blocking.{access}", "blocking" if blocking else "nonblocking")
-
-
 # -- miss queues -----------------------------------------------------------------------------------------------------
 
 
 def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
+    for access in ("load", "store", "prefetch") if working_hints(machine) else ("load", "store"):
+        blocking = getattr(machine.core, f"blocking_{access}")
+        yield exact(f"blocking.{access}", "blocking" if blocking else "nonblocking")
     for number in (1, 2):
         for kind, most in (("demand", demand_in_flight), ("prefetch", prefetches_in_flight)):
             name, (reached, by) = f"mshr.l{number}.{kind}", most(machine, number)
@@ -194,12 +192,3 @@ def _store_after(machine: spec.Machine) -> Iterator[Finding]:
     for exclusive in sorted(into_first) if machine.core.cores > 1 else ():
         name = "exclusive" if exclusive else "shared"
         yield exact(f"software_prefetch.store_after.{name}", hit if exclusive else hit + taken, "cycles")
-
-
-# -- memory under load -----------------------------------------------------------------------------------------------
-
-
-def _loaded_latency(machine: spec.Machine) -> Iterator[Finding]:
-    hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
-    yield exact("loaded_latency.idle", machine.memory.latency_cycles / hertz * 1e9, "ns")
-    yield from memory_peak(machine)

@@ -74,7 +74,9 @@ def make_twin(document: Document, *, of_nothing: bool = False) -> Twin:
             raise SetebenchError(NOTHING)
         found = checked(draft.data)
         if isinstance(found, spec.Machine):
-            return Twin(found, _complete(found, draft.origins), set_aside)
+            unmeasured, known = Origin(origin="assumed", why=UNMEASURED), draft.origins
+            every = {path: known.get(path, unmeasured) for path, _ in fields_of(found)}
+            return Twin(found, every | {path: known[path] for path in [PREFETCHERS] if path in known}, set_aside)
         behind, why = _behind(found, draft), f"no machine has these findings: {found.name}: {found.message}"
         if not behind:
             break
@@ -102,13 +104,6 @@ def _behind(problem: Problem, draft: Draft) -> tuple[str, ...]:
     around = [draft.origins.get(problem.path[:length]) for length in range(len(problem.path), 0, -1)]
     inside = [origin for path, origin in draft.origins.items() if path[: len(problem.path)] == problem.path]
     return next((origin.parameters for origin in (*around, *inside) if origin and origin.parameters), ())
-
-
-def _complete(machine: spec.Machine, known: dict[Path, Origin]) -> dict[Path, Origin]:
-    """Every field of the machine in the order of the schema, with its origin: assumed where no rule filled it."""
-    unmeasured = Origin(origin="assumed", why=UNMEASURED)
-    every = {path: known.get(path, unmeasured) for path, _ in fields_of(machine)}
-    return every | ({PREFETCHERS: known[PREFETCHERS]} if PREFETCHERS in known else {})
 
 
 def fields_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -73,15 +73,6 @@ def _forget_uses(c: Ints, s: Ints) -> None:
     s[lay.S_USES] -= half
 
 
-@inlined
-def _stamp(c: Ints, s: Ints, at: int) -> None:
-    """Note that the line at `at` was used later than all others."""
-    if s[lay.S_USES] == lay.LAST_USE:
-        _forget_uses(c, s)
-    s[lay.S_USES] += 1
-    _set_used(s, at, s[lay.S_USES])
-
-
 @compiled
 def _raise_ages(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     """Raise the ages of a full set without a line of the oldest; `at` is the line just used, -1 for none."""
@@ -121,46 +112,34 @@ def note(c: Ints, s: Ints, level: int, first: int, at: int, new: bool) -> None:
     v = lay.C_LEVEL + level * lay.L_WORDS
     kind = c[v + lay.L_REPLACEMENT]
     if kind == lay.LRU or (kind == lay.FIFO and new):
-        _stamp(c, s, at)
+        if s[lay.S_USES] == lay.LAST_USE:
+            _forget_uses(c, s)
+        s[lay.S_USES] += 1
+        _set_used(s, at, s[lay.S_USES])
     elif kind >= lay.TREE_PLRU:
         _note_other(c, s, v, first, at, new)
-
-
-@inlined
-def _empty_way(s: Ints, first: int, ways: int, from_last: bool) -> int:
-    """An empty way of a set, the first or the last one, -1 if there is none."""
-    found = -1
-    for at in range(first, first + ways):
-        if s[at] == lay.EMPTY and (found < 0 or from_last):
-            found = at
-    return found
-
-
-@inlined
-def _first_oldest(s: Ints, first: int, ways: int) -> int:
-    """The first way of a set with the highest age, the first one of all where none has it."""
-    for at in range(first, first + ways):
-        if _used(s[at]) == OLDEST:
-            return at
-    return first
 
 
 @compiled
 def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
     """As `victim_way`, for policies that keep no numbers of uses."""
     v = lay.C_LEVEL + level * lay.L_WORDS
-    ways = c[v + lay.L_WAYS]
-    kind = c[v + lay.L_REPLACEMENT]
-    empty = _empty_way(s, first, ways, kind >= lay.AGES and c[v + lay.L_VICTIM] == FILLS_FROM_LAST)
+    ways, kind, empty = c[v + lay.L_WAYS], c[v + lay.L_REPLACEMENT], -1
+    for at in range(first, first + ways):
+        if s[at] == lay.EMPTY and (empty < 0 or (kind >= lay.AGES and c[v + lay.L_VICTIM] == FILLS_FROM_LAST)):
+            empty = at
     if empty >= 0:
         return empty
     if kind == lay.TREE_PLRU:
         return first + _tree_victim(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], ways)
-    if kind >= lay.AGES:
-        if c[v + lay.L_UPDATE_ON_MISS]:
-            _raise_ages(c, s, v, first, -1)
-        return _first_oldest(s, first, ways)
-    return first + random_below(s, ways)
+    if kind < lay.AGES:
+        return first + random_below(s, ways)
+    if c[v + lay.L_UPDATE_ON_MISS]:
+        _raise_ages(c, s, v, first, -1)
+    for at in range(first, first + ways):
+        if _used(s[at]) == OLDEST:
+            return at
+    return first
 
 
 @inlined

@@ -98,21 +98,16 @@ def _carry_out(c: Ints, s: Ints, th: int, address: int, hint: int, t: int) -> in
 
 
 @compiled
-def _line_ready(c: Ints, s: Ints, core: int, line: int) -> int:
-    """When the data of a line arrive in the nearest private level that has it, 0 if none has."""
-    level = _nearest(c, s, core, line, 2)
-    return s[ready_at(c, level, locate(c, s, level, core, line))] if level < 2 else 0
-
-
-@compiled
 def prefetch(c: Ints, s: Ints, th: int, address: int, hint: int, operand: int) -> None:
-    """One software prefetch. It is complete once it has a miss entry (or needs none)."""
+    """One software prefetch. It is complete once it has a miss entry (or needs none); a blocking one holds the core
+    until its line is in a private level."""
     t = enter(c, s, th)
     t = queue_wait(c, s, th, LOADS, t)
     done = _carry_out(c, s, th, address, hint, max(t, operand))
     hold(c, s, th, done)
     if c[lay.C_BLOCKING_PREFETCH]:
-        line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
-        block(c, s, th, max(done, _line_ready(c, s, s[th + lay.T_CORE], line)))
+        core, line = s[th + lay.T_CORE], (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
+        level = _nearest(c, s, core, line, 2)
+        block(c, s, th, max(done, s[ready_at(c, level, locate(c, s, level, core, line))]) if level < 2 else done)
     left = complete(c, s, th, done)
     queue_leave(c, s, th, LOADS, left)

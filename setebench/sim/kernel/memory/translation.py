@@ -84,16 +84,6 @@ def tlb_misses(c: Ints, s: Ints, core: int, address: int) -> int:
 
 
 @compiled
-def _walk(c: Ints, s: Ints, core: int, penalty: int, t: int) -> int:
-    """When a page walk that takes so long is done, given the walkers."""
-    walkers = c[lay.C_WALK_SLOTS] + core * c[lay.C_WALKERS]
-    walker = free_entry(s, walkers, c[lay.C_WALKERS], t)
-    done = max(t, s[walker]) + penalty
-    hold_entry(s, walkers, c[lay.C_WALKERS], walker, done)
-    return done
-
-
-@compiled
 def _translate_slow(c: Ints, s: Ints, core: int, page: int, t: int) -> int:
     """Look the page up in both TLBs, walk where needed; returns when the translation is there."""
     x, key = _first_table(c, s, page)
@@ -107,7 +97,11 @@ def _translate_slow(c: Ints, s: Ints, core: int, page: int, t: int) -> int:
             claim(s, records, ways, TLB_RECORD, key)
             penalty = c[x + lay.X_MISS_PENALTY_CYCLES]
         x += 2 * lay.X_WORDS
-    return _walk(c, s, core, penalty, t)
+    walkers = c[lay.C_WALK_SLOTS] + core * c[lay.C_WALKERS]
+    walker = free_entry(s, walkers, c[lay.C_WALKERS], t)
+    done = max(t, s[walker]) + penalty
+    hold_entry(s, walkers, c[lay.C_WALKERS], walker, done)
+    return done
 
 
 @inlined

@@ -11,15 +11,6 @@ NO_PREDICTION, INITIAL, TRANSIENT, STEADY = range(4)
 
 
 @compiled
-def _next_state(state: int, correct: bool) -> int:
-    if correct:
-        return TRANSIENT if state == NO_PREDICTION else STEADY
-    if state == STEADY:
-        return INITIAL
-    return TRANSIENT if state == INITIAL else NO_PREDICTION
-
-
-@compiled
 def train_reference_prediction(c: Ints, s: Ints, p: int, q: int) -> None:
     """Compare the access with what its instruction's entry predicts, and fetch what it predicts then."""
     address, ip = s[lay.S_SEEN_ADDRESS], s[lay.S_SEEN_IP]
@@ -35,7 +26,10 @@ def train_reference_prediction(c: Ints, s: Ints, p: int, q: int) -> None:
     correct = stride == s[entry + R_STRIDE]
     if not correct and state != STEADY:
         s[entry + R_STRIDE] = stride
-    state = _next_state(state, correct)
+    if correct:
+        state = TRANSIENT if state == NO_PREDICTION else STEADY
+    else:
+        state = INITIAL if state == STEADY else TRANSIENT if state == INITIAL else NO_PREDICTION
     s[entry + R_STATE] = state
     s[entry + R_LAST] = address
     if state < TRANSIENT + c[p + lay.REFERENCE_PREDICTION_STARTS] or s[entry + R_STRIDE] == 0:
