@@ -119,13 +119,10 @@ class Evidence:
                     if ticks.size:
                         self.step_cycles[name] = cycles / amount / workload.unit
                     for role in group:
-                        self._store(role, name, (epoch, place), counts[role], cycles)
-
-    def _store(self, role: str, name: str, place: tuple[int, int], count: Count, cycles: float) -> None:
-        self.roles[role].readings.append(count)
-        empty = np.full((2, self.params.epochs, len(self.params.amounts)), np.nan)
-        value = np.nan if count.value is None else float(count.value)
-        self.roles[role].values.setdefault(name, empty)[:, *place] = value, cycles
+                        value, own = counts[role].value, self.roles[role]
+                        own.readings.append(counts[role])
+                        empty = np.full((2, self.params.epochs, len(self.params.amounts)), np.nan)
+                        own.values.setdefault(name, empty)[:, epoch, place] = np.nan if value is None else value, cycles
 
 
 def _run(context: Context, workload: Workload, amount: int) -> NDArray[np.int64]:

@@ -97,17 +97,12 @@ def facts_of(machine: spec.Machine) -> Facts:
 
 
 class SimulatedMachine:
-    """A `setebench.machine.Machine` whose memory system is simulated."""
+    """A `setebench.machine.Machine` whose memory system is simulated; `facts` may be known before measuring."""
 
-    __slots__ = ("__weakref__", "_facts")
+    __slots__ = ("__weakref__", "facts")
 
     def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-
-    @property
-    def facts(self) -> Facts:
-        """What may be known before measuring."""
-        return self._facts
+        self.facts = facts
 
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
         """See `setebench.machine.Machine.allocate`."""
@@ -123,18 +118,18 @@ class SimulatedMachine:
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `setebench.machine.Machine.run`."""
-        chosen = self._facts.cpus[0] if cpu is None else cpu
+        chosen = self.facts.cpus[0] if cpu is None else cpu
         return self.run_together({chosen: probe}, placements, warmup=warmup)[chosen]
 
     def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
         """See `setebench.machine.Machine.run_together`; threads are interleaved by simulated time."""
         sim = simulation(self)
-        for cpu in set(probes) - set(self._facts.cpus):
-            raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
+        for cpu in set(probes) - set(self.facts.cpus):
+            raise UsageError(f"{self.facts.name} has no CPU {cpu}; it has 0 to {len(self.facts.cpus) - 1}")
         for probe in probes.values():
-            _check(probe, self._facts)
+            _check(probe, self.facts)
         with sim.pmu.watching(probes):
-            return _run(sim, self._facts, probes, placements, warmup)
+            return _run(sim, self.facts, probes, placements, warmup)
 
     def event_roles(self) -> dict[str, str]:
         """See `setebench.counters.protocol.CountsEvents`."""

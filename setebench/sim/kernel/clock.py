@@ -47,13 +47,6 @@ def clock_ticks(f: Floats, t: int) -> int:
 
 
 @compiled
-def _dither(s: Ints, f: Floats) -> int:
-    """A random wait of up to two steps of the clock, triangular, in UNIT parts of a cycle."""
-    u = (random_bits(s) & 0xFFFFFFFF) / 4294967296.0 + (random_bits(s) & 0xFFFFFFFF) / 4294967296.0
-    return int(u * f[lay.F_STEP_TICKS] / f[lay.F_TICKS_PER_CYCLE] * lay.UNIT)
-
-
-@compiled
 def all_done(s: Ints, th: int, stores: bool) -> int:
     """When everything before is done, and written if `stores` says so."""
     t = max(s[th + lay.T_CLOCK], s[th + lay.T_COMPLETE])
@@ -69,8 +62,9 @@ def _bracketed(s: Ints, th: int, bracket: int) -> int:
 @compiled
 def start(s: Ints, f: Floats, th: int, program: Ints, row: int) -> None:
     t = _bracketed(s, th, program[row + VARIANT])
-    if program[row + DITHER]:
-        t += _dither(s, f)
+    if program[row + DITHER]:  # a random wait of up to two steps of the clock, triangular
+        steps = (random_bits(s) & 0xFFFFFFFF) / 4294967296.0 + (random_bits(s) & 0xFFFFFFFF) / 4294967296.0
+        t += int(steps * f[lay.F_STEP_TICKS] / f[lay.F_TICKS_PER_CYCLE] * lay.UNIT)
     s[th + lay.T_STARTED + program[row + INTERVAL]] = clock_ticks(f, t)
     s[th + lay.T_CLOCK] = t
 

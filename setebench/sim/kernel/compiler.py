@@ -75,9 +75,8 @@ def plain(helper: F) -> F:
 # -- what Python has no word for -------------------------------------------------------------------------------------
 
 
-def _instruction(generator: Any) -> Any:
-    """Mark a function that generates LLVM, for helpers to call."""
-    return intrinsic(generator)
+_instruction: Any = intrinsic
+"""Marks a function that generates LLVM, for helpers to call."""
 
 
 @_instruction
@@ -86,7 +85,9 @@ def equal_words(_context: Any, array: Any, _index: Any, _shift: Any, _value: Any
 
     def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         shift, value = (_in_all_lanes(builder, argument) for argument in arguments[2:])
-        equal = builder.icmp_signed("==", builder.ashr(_words(builder, arguments), shift), value)
+        kind = ir.VectorType(ir.IntType(64), LANES)
+        pointer = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), kind.as_pointer())
+        equal = builder.icmp_signed("==", builder.ashr(builder.load(pointer, align=8), shift), value)
         return builder.zext(builder.bitcast(equal, ir.IntType(LANES)), ir.IntType(64))
 
     return types.int64(array, types.int64, types.int64, types.int64), generate
@@ -115,13 +116,6 @@ def bring_near(_context: Any, array: Any, _index: Any) -> Any:
         return target.get_dummy_value()
 
     return types.void(array, types.int64), generate
-
-
-def _words(builder: Any, arguments: Any) -> Any:
-    """The words from an index of an array on."""
-    kind = ir.VectorType(ir.IntType(64), LANES)
-    pointer = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), kind.as_pointer())
-    return builder.load(pointer, align=8)
 
 
 def _in_all_lanes(builder: Any, value: Any) -> Any:

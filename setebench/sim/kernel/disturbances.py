@@ -25,7 +25,11 @@ def disturb(c: Ints, s: Ints, th: int, t: int) -> int:
         t += c[lay.C_INTERRUPT_CYCLES]
         s[th + lay.T_COMPLETE] = max(s[th + lay.T_COMPLETE], t)  # the handler executes
         s[th + lay.T_INTERRUPT] = t + random_exponential(s, c[lay.C_INTERRUPT_INTERVAL_CYCLES])
-        _pollute(c, s, core)
+        for _ in range(c[lay.C_INTERRUPT_LINES]):  # of the handler, whose pages are the first of the simulated memory
+            line = random_below(s, HANDLER_PAGES << c[lay.C_PAGE_LINES_BITS])
+            for level in (1, 0):
+                if locate(c, s, level, core, line) < 0:
+                    put(c, s, level, core, line, lay.OWNED, 0)
     if t >= s[th + lay.T_CO_RUNNER]:
         _run_co_runner(c, s, th, t)
     if t >= s[th + lay.T_LOSS]:
@@ -113,17 +117,6 @@ def _lose_lines(c: Ints, s: Ints, th: int, core: int, t: int) -> None:
             if line >= 0 and (level == 1 or locate(c, s, 1, core, line) < 0):
                 count(c, s, core, lay.E_MEM_WRITE, max(purge(c, s, line), 0))
     s[th + lay.T_LOSS] = t + random_exponential(s, c[lay.C_LOSS_INTERVAL_CYCLES])
-
-
-@compiled
-def _pollute(c: Ints, s: Ints, core: int) -> None:
-    """Lines of an interrupt's handler, whose pages are the first of the simulated memory, come into the core's
-    caches."""
-    for _ in range(c[lay.C_INTERRUPT_LINES]):
-        line = random_below(s, HANDLER_PAGES << c[lay.C_PAGE_LINES_BITS])
-        for level in (1, 0):
-            if locate(c, s, level, core, line) < 0:
-                put(c, s, level, core, line, lay.OWNED, 0)
 
 
 @compiled

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from setebench.sim import spec
-from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.compiler import Ints, inlined
 from setebench.sim.layout import KINDS, P_KIND
 from setebench.sim.prefetchers import lead, next_line, region, streamer, stride
 from setebench.sim.prefetchers.published import best_offset, ip_classes, reference_prediction, stream_buffer
-from setebench.sim.prefetchers.streamer import silence_streamer
+from setebench.sim.prefetchers.streamer import silence as silence
 
 Train = Callable[[Ints, Ints, int, int], None]
 TRAIN: dict[type[spec.Prefetcher], Train] = {
@@ -34,7 +34,6 @@ TRAIN: dict[type[spec.Prefetcher], Train] = {
     spec.InstructionClasses: ip_classes.train_ip_classes,
     spec.Lead: lead.train_lead,
 }
-STREAM = KINDS.index(spec.Streamer)
 
 
 def _chain(kinds: tuple[type[spec.Prefetcher], ...]) -> Train:
@@ -56,10 +55,3 @@ def _chain(kinds: tuple[type[spec.Prefetcher], ...]) -> Train:
 
 train = _chain((*TRAIN,))
 """Show one access to the prefetcher with configuration at `p` and state at `q`."""
-
-
-@compiled
-def silence(c: Ints, s: Ints, p: int, q: int) -> None:
-    """Show a software prefetch to a prefetcher that it may put to silence."""
-    if c[p + P_KIND] == STREAM:
-        silence_streamer(c, s, p, q)

@@ -17,14 +17,6 @@ BY_IP, BY_IP_OFFSET = range(2)  # the third index is by offset alone
 
 
 @compiled
-def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
-    """Keep a finished generation as the footprint of its key."""
-    table = q + c[p + lay.REGION_ACTIVE_REGIONS] * A_WORDS
-    record = record_for(s, table, c[p + lay.REGION_ENTRIES], F_WORDS, s[active + A_KEY])
-    s[record + F_LINES] = s[active + A_LINES]
-
-
-@compiled
 def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int) -> None:
     """The lines of the region that the latest generation of this key touched, counted from the first access."""
     lines = c[p + lay.REGION_REGION_SIZE_BYTES] >> c[lay.C_LINE_BITS]
@@ -50,8 +42,10 @@ def train_region(c: Ints, s: Ints, p: int, q: int) -> None:
         s[active + A_LINES] |= 1 << ((offset - s[active + A_FIRST]) & (lines - 1))
         return
     oldest = oldest_record(s, q, regions)
-    if s[q + oldest] > 0:
-        _learn(c, s, p, q, record_at(q, regions, A_WORDS, oldest))
+    if s[q + oldest] > 0:  # a finished generation is kept as the footprint of its key
+        active = record_at(q, regions, A_WORDS, oldest)
+        record = record_for(s, q + regions * A_WORDS, c[p + lay.REGION_ENTRIES], F_WORDS, s[active + A_KEY])
+        s[record + F_LINES] = s[active + A_LINES]
     masked = s[lay.S_SEEN_IP] & ((1 << c[p + lay.REGION_IP_BITS]) - 1)
     key = offset
     if c[p + lay.REGION_INDEXED_BY] == BY_IP:

@@ -10,10 +10,12 @@ since the last decision. Lines count as used when an access of their stream come
 from __future__ import annotations
 
 from setebench.sim import layout as lay
+from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.records import claim, find_record, next_match, record_at, use
 from setebench.sim.prefetchers.common import goes, hand_out, may_go
 
+STREAM = lay.KINDS.index(spec.Streamer)
 BY_BATCH, BY_NEW_LINE = 0, 1
 ANY_ORDER = 1
 (R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
@@ -150,10 +152,10 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
 
 
 @compiled
-def silence_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
+def silence(c: Ints, s: Ints, p: int, q: int) -> None:
     """A software prefetch ends every stream whose lines it wants: those fetched, and the next ones up to the stream's
     distance ahead (Fang et al. 2014, 5.3.1)."""
-    if not c[p + lay.STREAM_SILENCED_BY_SOFTWARE]:
+    if c[p + lay.P_KIND] != STREAM or not c[p + lay.STREAM_SILENCED_BY_SOFTWARE]:
         return
     streams = c[p + lay.STREAM_STREAMS]
     for number in range(streams):

@@ -12,19 +12,13 @@ BY_IP, BY_PAGE = range(2)  # the third index is by both
 
 
 @compiled
-def _key(c: Ints, s: Ints, p: int) -> int:
-    masked = s[lay.S_SEEN_IP] & ((1 << c[p + lay.STRIDE_IP_BITS]) - 1)
-    page = s[lay.S_SEEN_ADDRESS] >> lay.PAGE_BITS
-    if c[p + lay.STRIDE_INDEXED_BY] == BY_IP:
-        return masked
-    return page if c[p + lay.STRIDE_INDEXED_BY] == BY_PAGE else (page << 26) | masked
-
-
-@compiled
 def train_stride(c: Ints, s: Ints, p: int, q: int) -> None:
     """Lines up to `max_distance` strides ahead, `degree` per access at most, once the distance repeats."""
     address = s[lay.S_SEEN_ADDRESS]
-    key = _key(c, s, p)
+    key = s[lay.S_SEEN_IP] & ((1 << c[p + lay.STRIDE_IP_BITS]) - 1)
+    if c[p + lay.STRIDE_INDEXED_BY] != BY_IP:
+        page = address >> lay.PAGE_BITS
+        key = page if c[p + lay.STRIDE_INDEXED_BY] == BY_PAGE else (page << 26) | key
     record = find_record(s, q, c[p + lay.STRIDE_ENTRIES], R_WORDS, key)
     if record < 0:
         record = claim(s, q, c[p + lay.STRIDE_ENTRIES], R_WORDS, key)

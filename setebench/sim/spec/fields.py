@@ -30,20 +30,18 @@ class Field(NamedTuple):
 @functools.cache
 def table_fields(table: TableType) -> dict[str, Field]:
     """The fields of a table in their order in the schema, by name."""
-    hints = typing.get_type_hints(table, include_extras=True)
-    return {field.name: _field(field, *typing.get_args(hints[field.name])) for field in msgspec.structs.fields(table)}
+    hints, found = typing.get_type_hints(table, include_extras=True), dict[str, Field]()
+    for field in msgspec.structs.fields(table):
+        kind, meta, *_ = typing.get_args(hints[field.name])  # the first note on a type has its limits
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        limits = (meta.min_length, meta.max_length) if meta.ge is None else (meta.ge, meta.le)
+        found[field.name] = Field(kind, default, limits)
+    return found
 
 
 def finding_names(kind: TableType) -> dict[str, str]:
     """The fields of a kind of prefetcher by the names that findings have for them."""
     return {RENAMED.get((kind, name), name.removesuffix("_bytes")): name for name in table_fields(kind)}
-
-
-def _field(field: msgspec.structs.FieldInfo, kind: Any, meta: msgspec.Meta, *_: msgspec.Meta) -> Field:
-    """The first note on a type has its limits."""
-    default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-    limits = (meta.min_length, meta.max_length) if meta.ge is None else (meta.ge, meta.le)
-    return Field(kind, default, limits)
 
 
 def kind_of(table: TableType) -> str | None:

@@ -23,18 +23,6 @@ def port(c: Ints, s: Ints, level: int, core: int, which: int, t: int) -> int:
 
 
 @compiled
-def _held(c: Ints, s: Ints, core: int, line: int, taken: int) -> int:
-    """DIRTY and OWNED bits of a line in a core's private caches, or -1; those in `taken` are taken away there."""
-    bits = -1
-    for level in range(2):
-        at = locate(c, s, level, core, line)
-        if at >= 0:
-            bits = max(bits, 0) | (s[at] & (lay.DIRTY | lay.OWNED))
-            s[at] &= ~taken
-    return bits
-
-
-@compiled
 def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
     """Take a line away from every other core; returns what that costs (0 where no other core held it)."""
     found, others = -1, sharers(c, s, line) & ~(1 << core)
@@ -54,15 +42,17 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
     for other in range(cores):
         if not (others >> other) & 1:
             continue
-        bits = _held(c, s, other, line, 0 if writes else lay.DIRTY | lay.OWNED)
+        bits = -1
+        for level in range(2):
+            at = locate(c, s, level, other, line)
+            if at >= 0:
+                bits = max(bits, 0) | (s[at] & (lay.DIRTY | lay.OWNED))
+                s[at] &= -1 if writes else ~(lay.DIRTY | lay.OWNED)
         if bits < 0:
             continue
         holders += 1
-        own = c[lay.C_SHARED_CYCLES]
-        if bits & lay.DIRTY:
-            own = c[lay.C_MODIFIED_CYCLES]
-        elif bits & lay.OWNED:
-            own = c[lay.C_EXCLUSIVE_CYCLES]
+        clean = c[lay.C_EXCLUSIVE_CYCLES] if bits & lay.OWNED else c[lay.C_SHARED_CYCLES]
+        own = c[lay.C_MODIFIED_CYCLES] if bits & lay.DIRTY else clean
         if own > 0:
             own += c[c[lay.C_DISTANCE] + core * cores + other]
             latency = own if latency < 0 else min(latency, own)
