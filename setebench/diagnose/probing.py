@@ -1,4 +1,4 @@
-"""Probing memory latency beside a program, from a thread on a core that has nothing else to do.
+"""Probing memory latency beside a program, on a core that has nothing else to do.
 
 Chases over lines that were flushed before, so every step is served by memory: how long it takes grows as the program
 uses the memory's bandwidth up (Helm and Taura 2019, section 6: latency rises steeply where bandwidth ends). It needs no
@@ -8,20 +8,19 @@ PMU, and it says of the whole memory what counters say of one program.
 from __future__ import annotations
 
 import re
-import threading
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.diagnose.records import Timeline
 from setebench.errors import UnsupportedError
 from setebench.experiments.memory import memory_ns
 from setebench.host.tree import Tree, parse_cpu_list
-from setebench.machine import Machine
+from setebench.machine import open_machine
+from setebench.native.perf.opened import Counters
 from setebench.native.threads import allowed_cpus
 from setebench.scenario import Context
 
@@ -64,35 +63,30 @@ def _ticks(tree: Tree) -> dict[int, NDArray[np.int64]]:
     return {cpu: np.array([each[3] + each[4], each.sum()]) for cpu, each in ticks.items()}
 
 
-class LatencyProbe(threading.Thread):
-    """Takes a point of chases at every interval, in a thread on the idle core."""
+class LatencyProbe(AbstractContextManager["LatencyProbe"]):
+    """Takes a point of chases at every interval (a `native.perf.program.run.Observer`): `points` are seconds and ns a
+    step, `idle_ns` is what a step took before the program began. A context, at whose end the core is let go."""
 
-    def __init__(self, machine: Machine, cpu: int, interval: float) -> None:
-        super().__init__(name="setebench-probe", daemon=True)
-        self._context, self._interval = Context(machine=machine, cpu=cpu), interval
+    points: tuple[tuple[float, float], ...] = ()
+    idle_ns: float | None = None
+
+    def open(self, _process: int, _counters: Counters) -> None:
+        """See `Observer.open`. This thread is kept on the idle core from here on only, as the program, which is a child
+        of it, would be kept there as well. Raises `UnsupportedError` where no core is idle."""
+        machine = open_machine("native", cpu=idle_core())
+        self._context = Context(machine=machine)
         self._region = self._context.allocate(PARAMS.room_bytes, min(machine.facts.page_sizes))
-        self._over = threading.Event()
-        self._points: list[tuple[float, float]] = []
         self.idle_ns = float(np.median([self.latency_ns() for _ in range(PARAMS.idle_points)]))
+        self._begin = time.monotonic()
 
     def latency_ns(self) -> float:
         """The time of a step now, ns."""
         return memory_ns(self._context, self._region)
 
-    def run(self) -> None:
-        """In a thread of its own."""
-        begin = time.monotonic()
-        while not self._over.wait(self._interval):
-            self._points.append((time.monotonic() - begin, self.latency_ns()))
+    def tick(self) -> None:
+        """See `Observer.tick`."""
+        self.points += ((time.monotonic() - self._begin, self.latency_ns()),)
 
-    def end(self) -> None:
-        """End the thread, and give back its memory."""
-        self._over.set()
-        self.join()
-        self._context.machine.release(self._region)
-
-    def added_to(self, timeline: Timeline) -> Timeline:
-        """The timeline with all points, in seconds since the thread began, and the latency without the program; without
-        points with the reason."""
-        reason = "" if self._points else "the program ended before its first point"
-        return msgspec.structs.replace(timeline, probed=tuple(self._points), idle_ns=self.idle_ns, unprobed=reason)
+    def __exit__(self, *_: object) -> None:
+        if self.idle_ns is not None:
+            self._context.machine.close()

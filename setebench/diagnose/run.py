@@ -8,7 +8,7 @@ all of its roles were counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 
 import msgspec
@@ -21,11 +21,9 @@ from setebench.diagnose.figures import Basis
 from setebench.diagnose.records import Thread, Timeline
 from setebench.diagnose.samples import profile
 from setebench.host.environment import read_environment
-from setebench.machine import open_machine
-from setebench.native.perf.encode import SYSTEM_ROLES, Resolver, Wanted
-from setebench.native.perf.messages import Situation
+from setebench.native.perf.encode import SYSTEM_ROLES, Resolver
 from setebench.native.perf.opened import Counters
-from setebench.native.perf.program.run import Job, run_program
+from setebench.native.perf.program.run import Job, Observer, run_program
 from setebench.native.perf.sampling import Sampler
 from setebench.native.threads import allowed_cpus
 from setebench.results import Document, MachineRecord
@@ -42,25 +40,8 @@ RESTING = "counted in other intervals: not all roles fit at once"
 Sets = tuple[tuple[str, ...], ...]
 
 
-class Kit(msgspec.Struct, frozen=True, kw_only=True):
-    """What observing needs: what the system allows, what is to be counted, and in which sets by turns, where not all
-    fits at once."""
-
-    situation: Situation
-    wanted: tuple[Wanted, ...]
-    sets: Sets = ()
-
-
 INTERVAL = 0.1
 """Seconds between two reads of the counters, about 0.2 ms each."""
-
-
-def native_kit() -> Kit:
-    """Every role that diagnosing needs, with its event here, or the reason why there is none."""
-    resolver = Resolver()
-    wanted = tuple(map(resolver.of_role, (*SYSTEM_ROLES, *PMU_ROLES)))
-    sets = resolver.groups([each.name for each in wanted if not each.reason], ("cycles",))
-    return Kit(situation=resolver.situation, wanted=wanted, sets=sets if len(sets) > 1 else ())
 
 
 def diagnose_program(
@@ -71,24 +52,16 @@ def diagnose_program(
 
     Raises `SetebenchError` for what can't be started, `UnsupportedError` where no core is idle to probe latency."""
     settings = {"interval_seconds": INTERVAL, "probe_latency": probe_latency, "machine": "native"}
-    started, observe = datetime.now(UTC), _probed if probe_latency else observe_program
-    timeline, run = observe(native_kit(), command, limit)
-    return diagnosed(timeline, basis, this_machine(), settings, started), run
+    from setebench.diagnose.probing import LatencyProbe
 
-
-def _probed(kit: Kit, command: Sequence[str], limit: float | None) -> tuple[Timeline, Run]:
-    """Observe while an idle core probes memory latency. Raises `UnsupportedError` where no core is idle."""
-    from setebench.diagnose.probing import LatencyProbe, idle_core
-
-    cpu = idle_core()
-    with closing(open_machine("native", cpu=cpu)) as machine:
-        probe = LatencyProbe(machine, cpu, INTERVAL)
-        probe.start()
-        try:
-            timeline, run = observe_program(kit, command, limit)
-        finally:
-            probe.end()
-    return probe.added_to(timeline), run
+    machine, started = this_machine(), datetime.now(UTC)
+    beside: AbstractContextManager[LatencyProbe | None] = LatencyProbe() if probe_latency else nullcontext()
+    with beside as probe:
+        timeline, run = observe_program(command, limit, () if probe is None else (probe,))
+    if probe is not None:
+        reason = "" if probe.points else "the program ended before its first point"
+        timeline = msgspec.structs.replace(timeline, probed=probe.points, idle_ns=probe.idle_ns, unprobed=reason)
+    return diagnosed(timeline, basis, machine, settings, started), run
 
 
 def this_machine() -> MachineRecord:
@@ -100,14 +73,24 @@ def this_machine() -> MachineRecord:
     return MachineRecord(kind="native", name=name, facts=facts, environment=known)
 
 
-def observe_program(kit: Kit, command: Sequence[str], limit: float | None = None) -> tuple[Timeline, Run]:
-    """Start a program and observe it and all that it starts to its end.
+def observe_program(
+    command: Sequence[str],
+    limit: float | None = None,
+    observers: Sequence[Observer] = (),
+    roles: Sequence[str] = (*SYSTEM_ROLES, *PMU_ROLES),
+    sets: Sets = (),
+) -> tuple[Timeline, Run]:
+    """Start a program and observe it and all that it starts to its end. Of the `roles` those of each set count by
+    turns: of these sets, or of those that fit at once here.
 
     Raises as `native.perf.program.run.run_program` does."""
-    job = Job(wanted=kit.wanted, interval=INTERVAL, limit=limit)
-    turns = Turns(kit.sets)
+    resolver = Resolver()
+    wanted = tuple(map(resolver.of_role, roles))
+    sets = sets or resolver.groups([each.name for each in wanted if not each.reason], ("cycles",))
+    turns = Turns(sets if len(sets) > 1 else ())
+    job = Job(wanted=wanted, interval=INTERVAL, limit=limit)
     with Sampler() as sampling:
-        run, _events = run_program(kit.situation, job, command, (sampling, turns))
+        run, _events = run_program(resolver.situation, job, command, (sampling, turns, *observers))
         hits, names = profile(sampling, [each.end for each in run.intervals])
     seconds: dict[int, float] = {}
     for hit in hits:
@@ -115,7 +98,7 @@ def observe_program(kit: Kit, command: Sequence[str], limit: float | None = None
     return Timeline(
         program=tuple(command),
         intervals=tuple(turns.counted(run.intervals)),
-        roles={each.name: run.counts[each.name].reason for each in kit.wanted},
+        roles={each.name: run.counts[each.name].reason for each in wanted},
         hits=hits,
         threads=tuple(
             Thread(number=each, name=names.get(each, ""), cpu_seconds=seconds[each]) for each in sorted(seconds)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from setebench import store
-from setebench.diagnose.probing import LatencyProbe
-from setebench.diagnose.records import Timeline
-from setebench.diagnose.run import native_kit, observe_program
-from setebench.machine import open_machine
+from setebench.diagnose import probing
+from setebench.diagnose.run import observe_program
+from setebench.host.tree import parse_cpu_list
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
 
@@ -72,28 +70,23 @@ def test_input_output_and_status_are_the_programs(tmp_path: Path) -> None:
     assert killed.returncode == 137 and "killed by signal 9" in killed.stderr
 
 
-def test_a_probing_thread_sees_memory_and_not_a_cache() -> None:
-    machine = open_machine()
-    try:
-        watch = LatencyProbe(machine, machine.facts.cpus[-1], 0.01)
-        latencies = [watch.latency_ns() for _ in range(9)]
-        watch.start()
-        time.sleep(0.3)
-        watch.end()
-        seen = watch.added_to(Timeline(program=("sleep",)))
-    finally:
-        machine.close()
-    assert 20 < sorted(latencies)[4] < 5000
-    assert seen.idle_ns is not None and seen.idle_ns > 20
-    assert bool(seen.probed) != bool(seen.unprobed)
+def test_latency_probed_beside_a_program_is_of_memory_and_leaves_it_all_cpus(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    monkeypatch.setattr(probing, "idle_core", lambda: cpus[-1])
+    script = f"grep Cpus_allowed_list /proc/self/status > {tmp_path / 'cpus'}; sleep 0.5"
+    with probing.LatencyProbe() as probe:
+        observe_program(("sh", "-c", script), observers=(probe,))
+    assert probe.idle_ns is not None and 20 < probe.idle_ns < 5000 and len(probe.points) > 2
+    assert parse_cpu_list((tmp_path / "cpus").read_text().split()[1]) == tuple(cpus) == tuple(os.sched_getaffinity(0))
 
 
 def test_roles_that_do_not_fit_at_once_are_counted_by_turns(folder: Path) -> None:
     """By the kernel's own events, which would fit: what rests counts nothing, and says why."""
-    kit = native_kit()
-    system = tuple(each for each in kit.wanted if each.name in ("task_clock", "page_fault", "context_switch"))
-    turning = msgspec.structs.replace(kit, wanted=system, sets=(("page_fault",), ("context_switch",)))
-    timeline, _ = observe_program(turning, ("sh", "-c", "for i in 1 2 3 4 5 6 7; do sleep 0.1; done"))
+    command = ("sh", "-c", "for i in 1 2 3 4 5 6 7; do sleep 0.1; done")
+    roles, sets = ("task_clock", "page_fault", "context_switch"), (("page_fault",), ("context_switch",))
+    timeline, _ = observe_program(command, roles=roles, sets=sets)
     rows = timeline.intervals[1:]
     for number, row in enumerate(rows):
         rests = ("context_switch", "page_fault")[number % 2]

@@ -46,7 +46,7 @@ class Observer(Protocol):
     """What else observes a program while it is counted."""
 
     def open(self, process: int, counters: Counters) -> None:
-        """Nothing was counted yet; the program waits for its first instruction. Raises nothing."""
+        """Nothing was counted yet; the program waits for its first instruction."""
         ...
 
     def tick(self) -> None:
