@@ -10,9 +10,10 @@ What is right is decided by timing, which the scenario `advise-prefetch` does; t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -239,26 +240,18 @@ class Advisor:
         enough = min(cycles.values()) * (1 + self.params.least_gain)
         return min((policy for policy in cycles if cycles[policy] <= enough), key=lambda policy: policy.stages)
 
-    def singles(self, distances: Iterable[int]) -> list[Policy]:
-        """Single stages of every hint at these distances."""
-        policies = (
+    def swept(self, distances: Sequence[int]) -> list[Policy]:
+        """Single stages of every hint at these distances, and two stages of the plainest hints at pairs of every second
+        one."""
+        hints = self.hints if self.loop.prefetched else {}
+        found = [
             Policy(l1_distance=distance, l1_hint=hint) if level == "l1" else Policy(l2_distance=distance, l2_hint=hint)
-            for level, hint in (self.hints.items() if self.loop.prefetched else ())
+            for level, hint in hints.items()
             for distance in distances
-            if distance <= self.most
-        )
-        return list(policies)
-
-    def around(self, policy: Policy) -> Iterator[Policy]:
-        """Half and twice each distance, and the stage that is missing."""
-        for level, distance, _ in policy.parts:
-            for other in (distance // 2, distance * 2):
-                if 0 < other <= self.most:
-                    yield msgspec.structs.replace(policy, **{f"{level}_distance": other})
-        if policy.stages == 1 and {"l1", "l2"} <= self.hints.keys():
-            ((level, distance, _),) = policy.parts
-            both = self.start(self.hints["l1"], self.hints["l2"])
-            yield msgspec.structs.replace(both, **{f"{level}_distance": min(distance, both.furthest)})
+        ]
+        for near, far in combinations(distances[::2], 2) if {"l1", "l2"} <= hints.keys() else ():
+            found.append(Policy(l1_distance=near, l1_hint=hints["l1"], l2_distance=far, l2_hint=hints["l2"]))
+        return [policy for policy in found if policy.furthest <= self.most]
 
     # -- what is said of it ------------------------------------------------------------------------------------------
 

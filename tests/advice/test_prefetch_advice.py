@@ -49,8 +49,8 @@ def test_prefetches_that_never_get_through_are_not_advised() -> None:
     within = _table("plain", software_prefetch__across_page=False)
     assert Advisor(loop, within).choice() == Policy()
     tables = within, _table("plain")
-    singles = [Advisor(shape("strided"), table).singles((1, 4, 64)) for table in tables]
-    assert [max(policy.furthest for policy in own) for own in singles] == [4, 64]
+    swept = [Advisor(shape("strided"), table).swept((1, 4, 64)) for table in tables]
+    assert [max(policy.furthest for policy in own) for own in swept] == [4, 64]
 
 
 def test_what_is_missing_is_named_and_taken_for_what_is_plausible() -> None:
