@@ -18,7 +18,7 @@ from setebench.counters.counting import countable, counted, hardware_roles
 from setebench.counters.protocol import CountsEvents
 from setebench.counters.roles import ROLES
 from setebench.probe import Base, Probe
-from setebench.probe.kernels import KERNELS, stream_bytes
+from setebench.probe.kernels import BLOCK_BYTES, KERNELS, stream_bytes
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
@@ -81,7 +81,7 @@ def _rates(
             placements[Base(f"array{cpu}")] = np.array([region.address])
         for epoch, name, size in product(range(params.epochs), params.kernels, params.sizes_bytes):
             context.progress(f"peaks on {len(cpus)} CPUs, epoch {epoch + 1} of {params.epochs}")
-            array_bytes, probes = max(256, size // KERNELS[name].arrays // 256 * 256), {}
+            array_bytes, probes = max(1, size // KERNELS[name].arrays // BLOCK_BYTES) * BLOCK_BYTES, {}
             for cpu, base in zip(cpus, placements, strict=True):
                 stream = Probe().stream(base, name, array_bytes, width)
                 passes = Probe().repeat(max(1, params.bytes_passed // size), stream)

@@ -27,6 +27,7 @@ from setebench.probe.kernels import BLOCK_BYTES, KERNELS, array_spacing, stream_
 from setebench.scenario import Context
 from setebench.stats.saturation import Load, saturated
 from setebench.stats.saturation import Params as CurveParams
+from setebench.text import GIGA, KIBI, MEBI, MEGA
 
 READER_ROLES = ("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any")
 MEMORY_ROLES = ("mem_read", "offcore_mem_read", "home_read", "mem_write", "home_write")
@@ -37,6 +38,8 @@ STREAM_ROLES = (
     *("no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"),
 )
 ARRAY = Base("array")
+STREAMS = 4
+"""Of a reading thread, one line of each loaded at once (Helm and Taura 2019, 4.3.1)."""
 LATENCIES = ("l1_miss_latency", "load_miss_latency")
 
 Point = dict[str, Any]
@@ -49,15 +52,20 @@ class Params:
     delays: tuple[int, ...] = (0, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512)  # no-operations after every four lines
     repeats: int = 6  # measurements of every point of the throttled reader, as in Helm and Taura 2019 (section 4)
     rounds: int = 2048  # groups of four lines in a run: 512 KiB a thread, against which thread starts are short
-    smallest_bytes: int = 8192  # smallest working set: any first cache holds it
-    largest_bytes: int = 64 << 20  # largest one: twice one core's share of a last cache today
+    smallest_bytes: int = 8 * KIBI  # smallest working set: any first cache holds it
+    largest_bytes: int = 64 * MEBI  # largest one: twice one core's share of a last cache today
     lines: int = 1 << 20  # lines that a run over a working set passes: those of the largest one once
     little_more: float = 1.03  # bandwidths within this ratio of the largest one count as the peak
     most_threads: int = 16  # more than these add points that differ by little
 
+    @property
+    def spacing_lines(self) -> int:
+        """Lines from the begin of a stream to that of the next: they would share cache sets if it were whole pages."""
+        return self.rounds + STREAMS + 1
+
     def quicker(self) -> Params:
         """Return the settings of --fast: fewer delays and repeats, and smaller working sets."""
-        return replace(self, delays=(0, 16, 64, 256), repeats=3, largest_bytes=16 << 20, lines=1 << 18)
+        return replace(self, delays=self.delays[::3], repeats=3, largest_bytes=16 * MEBI, lines=self.lines // 4)
 
 
 def _per(counts: dict[str, Count], divisor: float) -> Point:
@@ -70,11 +78,10 @@ def reader(context: Context, params: Params) -> Iterator[Point]:
     roles, facts = countable(context.machine, READER_ROLES), context.machine.facts
     cores = {min({cpu, *(each for group in facts.siblings if cpu in group for each in group)}) for cpu in facts.cpus}
     cpus = sorted(cores)[: params.most_threads]
-    # the streams begin at different offsets in a page: they would share cache sets otherwise
-    stride = (params.rounds + 5) * context.line_size
     counts = sorted({1, len(cpus), *(some for some in (len(cpus) // 4, len(cpus) // 2, len(cpus) - 1) if some > 1)})
     with ExitStack() as stack:
-        regions = {cpu: stack.enter_context(context.memory(4 * stride)) for cpu in cpus}
+        size = STREAMS * params.spacing_lines * context.line_size
+        regions = {cpu: stack.enter_context(context.memory(size)) for cpu in cpus}
         for threads, delay in itertools.product(counts, params.delays):
             context.progress(f"{threads} reading, {delay} no-operations")
             used = {cpu: regions[cpu] for cpu in cpus[:threads]}
@@ -88,7 +95,7 @@ def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[
     probes, placements = {}, {}
     for cpu, region in regions.items():
         base, away, body = Base(f"read{cpu}"), Probe(), Probe()
-        for stream in (base + each * (params.rounds + 5) * line for each in range(4)):
+        for stream in (base + each * params.spacing_lines * line for each in range(STREAMS)):
             away, body = away.repeat(params.rounds, Probe().flush(stream), advance=line), body.load(stream)
         probe = away.fence().barrier() if len(regions) > 1 else away.fence()
         body = body.nop(delay) if delay else body
@@ -104,7 +111,7 @@ def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[
     for _ in range(params.repeats):
         counts, ticks = counted(machine, roles, run)
         seconds = float(np.median(ticks)) / machine.facts.ticks_per_second
-        rows["gb_per_s"].append(len(regions) * 4 * params.rounds * line / seconds / 1e9)
+        rows["gb_per_s"].append(len(regions) * STREAMS * params.rounds * line / seconds / GIGA)
         measured = Measurement(counts=counts, seconds=seconds, line_bytes=line)
         for name in LATENCIES:
             value = best(name, lambda _roles, measured=measured: measured).value  # type: ignore[misc]
@@ -156,8 +163,8 @@ def volumes(context: Context, params: Params) -> Iterator[Point]:
         away = Probe().repeat(region.size // line, Probe().flush(ARRAY), advance=line).fence()
         probe = away.stream(ARRAY, "triad", array, max(machine.facts.access_sizes)).fence() + away
         run = partial(machine.run, probe, {ARRAY: np.full(1, region.address)}, cpu=context.cpu)
-        found = _per(counted(machine, roles, run)[0], 1e6 / line)
-    found |= {"read by the code": [3e-6 * array], "written by the code": [1e-6 * array]}
+        found = _per(counted(machine, roles, run)[0], MEGA / line)
+    found |= {"read by the code": [3 * array / MEGA], "written by the code": [array / MEGA]}
     yield from ({"role": role, "mbytes": each} for role, each in found.items())
 
 

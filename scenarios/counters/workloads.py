@@ -8,6 +8,7 @@ et al. 2015 (Fig. 1.1) with write-allocates, chases with and without multiplicat
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -53,9 +54,11 @@ STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_mi
 WHILE_LOADING = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
 """Roles of cycles that can't occur while nothing is being loaded."""
 
-HOT, CHASE, CHASE_STEPS, STREAM_LINES = 24, 8, 256, 512
-"""Repetitions of work that misses no cache; lines of the flushed chase; loads of a chase through a larger working set;
-and lines of a stream, which are many against those that a prefetcher loads beyond its end."""
+HOT, TIMES, INSTRUCTIONS = 24, 8, 640
+"""Repetitions of work that misses no cache, of other work, and instructions of what is one kind of instruction."""
+CHASE, CHASE_STEPS, STREAM_LINES, STORES = 8, 256, 512, 1024
+"""Lines of the flushed chase; loads of a chase through a larger working set; lines of a stream, which are many against
+those that a prefetcher loads beyond its end; stores to a working set."""
 BURSTS = (2, 4, 8)
 """Numbers of simultaneous misses: an event that counts a quarter of them, rounded down, counts nothing below 4."""
 FULL_LINES, FULL_PAGES = 480, 8
@@ -92,7 +95,9 @@ class Workload:
         return {*self.expected, *self.timed}
 
 
-def sized(name: str, probe: Callable[[int], Probe], size: int, placements: Placements, **fields: Any) -> Workload:
+def sized(
+    name: str, probe: Callable[[int], Probe], placements: Placements, size: int = INSTRUCTIONS, **fields: Any
+) -> Workload:
     """Return a workload of which n units are `HOT` repetitions of `probe(n * size)`, a probe that does so many pieces
     of work. `fields` are further fields of the workload."""
     return Workload(name=name, make=lambda amount: (probe(amount * size), placements), unit=size * HOT, **fields)
@@ -150,9 +155,9 @@ class Battery:
     """The workloads that this machine can run, by name, and its memory levels; `stack` frees their memory."""
 
     def __init__(self, context: Context, params: Params, stack: ExitStack) -> None:
-        self._context, self._params, self._stack = context, params, stack
+        self._context, self._params, self._stack, self._seeds = context, params, stack, itertools.count()
         context.progress("where the levels are")
-        self._chased = self._targets(17)
+        self._chased = self._targets()
         self.levels = find_levels(context)
         parts = (self._lines(), self._hot(), self._misses(), self._streams(), self._served(), self._handed_over())
         own = [workload for part in parts for workload in part]
@@ -161,10 +166,14 @@ class Battery:
     def _allocate(self, size: int) -> Region:
         return self._stack.enter_context(self._context.memory(size))
 
-    def _targets(self, seed: int) -> Lines:
+    def _rng(self) -> np.random.Generator:
+        """Return a generator of its own for each use."""
+        return self._context.rng(next(self._seeds))
+
+    def _targets(self) -> Lines:
         """Return `PAGES` linked lines in random order, one at a random place of each page. No others of these pages are
         used, as prefetchers that learn a region's lines would load one for another. Flushes load the TLB entry."""
-        region, rng = self._allocate(PAGES * PAGE_BYTES), self._context.rng(seed)
+        region, rng = self._allocate(PAGES * PAGE_BYTES), self._rng()
         lines = PAGE_BYTES // region.line_size
         at = rng.integers(lines // 4, lines * 3 // 4, PAGES)  # away from the edges, which neighbours could reach
         order = region.address + rng.permutation(PAGES) * PAGE_BYTES + at * region.line_size
@@ -175,7 +184,7 @@ class Battery:
 
     def _lines(self) -> Iterator[Workload]:
         """Yield workloads of single lines from memory: loaded, loaded by two loads at once, or stored to."""
-        ready, lines = Probe().flush(TARGET).fence(), partial(self._targets(18).placed, 1)
+        ready, lines = Probe().flush(TARGET).fence(), partial(self._targets().placed, 1)
         read = QUIET | dict.fromkeys(READS, 1.0)
         # a flush is no write-back from level to level, but a core may count one: no number is expected
         owned = {role: read[role] for role in read if role not in GIVEN_AWAY}
@@ -192,13 +201,13 @@ class Battery:
         """Yield workloads that access no memory, or one line that stays in L1."""
         none = QUIET | dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer", *WHILE_LOADING), 0.0)
         yield repeated("idle", Probe().start().wait(IDLE_CYCLES).stop(), int, HOT, expected=none)
-        line = self._targets(19).first(HOT)
+        line = self._targets().first(HOT)
         for kind, access in (("load", Probe().load(TARGET)), ("store", STORE)):
             repeat = partial(Probe().repeat, body=access)
-            yield sized(f"hot_{kind}", repeat, 64, line, expected={kind: 1.0}, beside=True)
+            yield sized(f"hot_{kind}", repeat, line, expected={kind: 1.0}, beside=True)
         nops, adds = (lambda count: Probe().start().nop(count).stop(), lambda count: Probe().start().add(count).stop())
-        yield sized("nops", nops, 640, HOT, expected={"instructions": 1.0})
-        yield sized("additions", adds, 640, HOT, expected={"cycles": 1.0, "no_execute": 0.0})
+        yield sized("nops", nops, HOT, expected={"instructions": 1.0})
+        yield sized("additions", adds, HOT, expected={"cycles": 1.0, "no_execute": 0.0})
 
     def _chase(self, count: int, work: str = "") -> Probe:
         return self._chased.flushed(count).start().chase(TARGET, count, work=work).stop()
@@ -208,12 +217,12 @@ class Battery:
         second line of a group of pages in turn, then of the next group, so that prefetchers neither load later lines
         nor see two lines of a page in a row, and few loads wait for a TLB entry."""
         chained = partial(self._chase, work="chained")
-        yield sized("far_chase", self._chase, CHASE, self._chased.first(HOT), timed=STALLS)
-        yield sized("far_chase_chained", chained, CHASE, self._chased.first(HOT), timed=STALLS)
+        yield sized("far_chase", self._chase, self._chased.first(HOT), CHASE, timed=STALLS)
+        yield sized("far_chase_chained", chained, self._chased.first(HOT), CHASE, timed=STALLS)
         for count in BURSTS:
             burst = self._chased.burst(count, "load")
-            yield repeated(f"burst_{count}", burst, self._chased.first, 8, timed=("l1d_inflight_sum",))
-        rng, stride = self._context.rng(23), 2 * self._context.line_size
+            yield repeated(f"burst_{count}", burst, self._chased.first, TIMES, timed=("l1d_inflight_sum",))
+        rng, stride = self._rng(), 2 * self._context.line_size
         turns = -(-2 * FULL_LINES // (FULL_PAGES * (PAGE_BYTES // stride - 1)))
         region = self._allocate(turns * FULL_PAGES * PAGE_BYTES)
         pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES)).reshape(-1, FULL_PAGES, 1)
@@ -221,7 +230,7 @@ class Battery:
         full = Lines(region.address + (offsets + pages).transpose(0, 2, 1).ravel()[: 2 * FULL_LINES])
         for how, timed in (("load", ("fb_full", "sq_full")), ("store", ("stall_store_buffer",))):
             for end, count in (("", 2 * FULL_LINES), ("_half", FULL_LINES)):
-                yield repeated(f"full_{how}{end}", full.burst(count, how), full.first, 8, timed=timed)
+                yield repeated(f"full_{how}{end}", full.burst(count, how), full.first, TIMES, timed=timed)
 
     def _streams(self) -> Iterator[Workload]:
         """Yield workloads over consecutive flushed lines (a chase, non-temporal stores), and floating-point work on
@@ -240,10 +249,10 @@ class Battery:
             expected = dict.fromkeys(IN_MEMORY, 1.0) | dict.fromkeys(GIVEN_AWAY, 0.0)
             yield repeated("stream_store_nt", probe, lines.first, 1, pieces=STREAM_LINES, expected=expected)
         if "triad" in facts.kernels:
-            small, kernel = 1024, KERNELS["triad"]
-            probe = Probe().repeat(8, Probe().stream(TARGET, kernel.name, small, width))
-            pieces = int(8 * small / BLOCK_BYTES * kernel.block_flops)
-            yield repeated("arithmetic", probe, lines.first, 8, pieces=pieces, expected={"fp_op": 1.0})
+            blocks, kernel = 4, KERNELS["triad"]
+            probe = Probe().repeat(TIMES, Probe().stream(TARGET, kernel.name, blocks * BLOCK_BYTES, width))
+            pieces = TIMES * blocks * kernel.block_flops
+            yield repeated("arithmetic", probe, lines.first, TIMES, pieces=pieces, expected={"fp_op": 1.0})
 
     def _served(self) -> Iterator[Workload]:
         """Yield chases through a working set that L2 serves and through one that it can't hold, and stores to both,
@@ -264,14 +273,14 @@ class Battery:
         expected = {"l2_rfo": part, "l2_rfo_miss": 0.0, "l1d_writeback": part, "l2_writeback": 0.0}
         tolerance = dict.fromkeys((*expected, *IN_MEMORY), loose) | {"l2_rfo": 0.3, "l1d_writeback": 0.3}
         fields: dict[str, Any] = {"expected": expected | dict.fromkeys(IN_MEMORY, 0.0), "tolerance": tolerance}
-        yield repeated("l2_store", STORE, partial(near.placed, 1), 1024, warm=near.stored, **fields)
+        yield repeated("l2_store", STORE, partial(near.placed, 1), STORES, warm=near.stored, **fields)
         expected = read | dict.fromkeys(("load_l1_miss", "l1d_fill", "l2_fill"), 1.0)
         if third:
             part = self._part(beyond, cycles[third[0]], cycles[MEMORY])
             expected |= dict.fromkeys(MEMORY_READS, part)
         yield self._chased_around("beyond_chase", beyond, expected=expected)
         fields = {"expected": dict.fromkeys(GIVEN_AWAY, 1.0), "beside": True}
-        yield repeated("beyond_store", STORE, partial(beyond.placed, 1), 1024, warm=beyond.stored, **fields)
+        yield repeated("beyond_store", STORE, partial(beyond.placed, 1), STORES, warm=beyond.stored, **fields)
 
     def _part(self, lines: Lines, before: float, own: float) -> float:
         """Return the share of the lines (0 to 1) that a level serves in a chase that went round twice before, from the
@@ -293,9 +302,8 @@ class Battery:
 
     def _lines_of(self, size_bytes: float) -> Lines:
         context = self._context
-        rng = context.rng(int(size_bytes))
         region = self._allocate(span_bytes(size_bytes, context.line_size))
-        order = lay(region, size_bytes, rng).order
+        order = lay(region, size_bytes, self._rng()).order
         context.machine.link(region, order)
         # linking modified the lines, and their write-backs would be counted
         context.machine.run(Probe().flush(TARGET), {TARGET: order}, cpu=context.cpu)
@@ -312,9 +320,7 @@ class Battery:
         if elsewhere:
             probe, writes = Probe().barrier().load(TARGET).fence().barrier(), STORE.fence().barrier().barrier()
             fields: dict[str, Any] = {"partners": {min(elsewhere): writes}, "expected": {"hitm_local": 1.0}}
-            yield repeated(
-                "handed_over", probe, partial(self._targets(20).placed, 1), self._params.repetitions, **fields
-            )
+            yield repeated("handed_over", probe, partial(self._targets().placed, 1), self._params.repetitions, **fields)
 
     def _beside(self, own: list[Workload]) -> Iterator[Workload]:
         """Yield the workloads marked `beside` again, while another thread of the core loads one line and does
