@@ -32,8 +32,8 @@ from setebench.report.accuracy.page import page
 from setebench.report.text import in_columns
 from setebench.scenario import Context
 from setebench.score.run import read_sealed
-from setebench.score.sealed_log import log_path
 from setebench.score.seeds import inference_hash
+from setebench.score.stream import log_path
 from setebench.score.tasks import with_noise
 from setebench.sim import spec
 from setebench.sim.files.loader import load

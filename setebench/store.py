@@ -13,6 +13,7 @@ import re
 import secrets
 import stat
 import zlib
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -75,6 +76,12 @@ def dumps(document: Document) -> bytes:
     record = plain(document)
     lines = [f"{_compact(key)}: {_entry(key, value)}" for key, value in record.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def part(record: Any, name: str) -> dict[str, Any]:
+    """The table of that name in a record of a result file, which may be anybody's: empty where there is none."""
+    found = record.get(name) if isinstance(record, Mapping) else None
+    return found if isinstance(found, dict) else {}
 
 
 def pretty(value: Any) -> str:

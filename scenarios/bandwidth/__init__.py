@@ -25,7 +25,7 @@ from setebench.experiments.streams.nodes import matrix
 from setebench.experiments.streams.outgrowing import Outgrowing, outgrowing
 from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.probe.kernels import KERNELS
-from setebench.report.plots.rates import bandwidth_figure
+from setebench.report.plots.plot import bandwidth_figure
 from setebench.results import Finding
 from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 from setebench.stats import decide

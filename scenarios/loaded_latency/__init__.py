@@ -17,7 +17,7 @@ from setebench.experiments.paired import RoundsParams
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
 from setebench.experiments.streams.nodes import matrix
-from setebench.report.plots.rates import loaded_latency_figure
+from setebench.report.plots.plot import loaded_latency_figure
 from setebench.results import Finding
 from setebench.scenario import PAGE_SIZE, Context, Option, Scenario
 from setebench.stats import decide

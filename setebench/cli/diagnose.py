@@ -98,7 +98,7 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
     from setebench.counters.verdicts import stored
     from setebench.diagnose.figures import Basis, measured_on
     from setebench.diagnose.run import diagnose_program, this_machine
-    from setebench.native.perf.program.start import NotStarted
+    from setebench.native.perf.program.run import NotStarted
 
     machine = this_machine()
     limit = measured_on(machine.name, values["calibration"])

@@ -1,4 +1,6 @@
-"""`setebench fleet`: measure many nodes, find those that stand out, and make fleets whose odd nodes are known."""
+"""`setebench fleet`: measure many nodes, find those that stand out, and make fleets whose odd nodes are known; and
+`setebench repeat`: the same question again and again here, each run in a process of its own, which gets other pages of
+memory, and costs no other if it dies."""
 
 from __future__ import annotations
 
@@ -9,15 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from setebench import registry, store
-from setebench.campaign import NAME
-from setebench.cli.options import PATH, Number, fast_option, folder_option, forms_options, quiet_option, seed_option
+from setebench import campaign, registry, store
+from setebench.campaign import NAME, series
+from setebench.cli.options import (
+    PATH,
+    Number,
+    fast_option,
+    file_options,
+    folder_option,
+    form_option,
+    forms_options,
+    machine_options,
+    no_wait_option,
+    quiet_option,
+    seed_option,
+)
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress
 from setebench.errors import DIFFERS, SetebenchError, UsageError
+from setebench.report.accuracy import repeated
 
 if TYPE_CHECKING:
     from setebench.fleet.run import Place
+
 
 FORMS = ("table", "json", "csv")
 MACHINES = 12
@@ -163,3 +179,51 @@ def simulate(**values: Any) -> None:
         recording = made.record(task, MACHINES, lambda done: progress(f"{done} of {MACHINES} simulated machines run"))
     found = made.write(values["folder"], recording, plan)
     progress.result(f"wrote {plan.nodes} nodes to {values['folder']}; {len(found)} of them odd, see {made.TRUTH} there")
+
+
+# -- the same question again and again --------------------------------------------------------------------------------
+
+
+HERE = "here"
+"""What the only node is called."""
+
+
+@click.command()
+@click.option("-n", "runs", type=click.IntRange(min=2), metavar="RUNS", default=10, help="Number of runs.")
+@click.option("--scenario", metavar="NAME", default=campaign.NAME, help="Or one scenario.")
+@machine_options
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=PATH,
+    default="setebench-repeat",
+    help="Keep every run in DIR; a stopped series continues there.",
+)
+@form_option
+@quiet_option
+@file_options
+@no_wait_option
+def repeat(**values: Any) -> None:
+    """Repeat a scenario, and report how often it is answered and how often two answers contradict.
+
+    Each run has its own seed, counted from --seed on, and is kept in DIR. The same command continues where it was
+    stopped; with a larger -n it adds runs.
+    """
+    from setebench.fleet.plan import Folder, Plan
+    from setebench.fleet.run import Place, Run, perform
+
+    target = Output.choose(values)
+    name = checked_scenario(values["scenario"])
+    own = {key: values[key] for key in ("machine", "cpu", "seed", "fast", "runs")}
+    folder = Folder(values["folder"], Plan(scenarios=(name,), **own))
+    place = Place(nodes=(HERE,), perform=lambda _node, command, seconds: perform(command, seconds))
+    with Progress(quiet=values["quiet"]) as progress:
+        problem = partial(progress.result, always=True)
+        with progress.interruptible(lambda: f"the same command goes on in {values['folder']}."):
+            done = Run(place=place, folder=folder, progress=progress, problem=problem).carry_out()
+    if not all(done):
+        raise SetebenchError(f"{done.count(False)} runs are missing; the same command goes on in {values['folder']}")
+    settings = {key: own[key] for key in ("machine", "cpu", "seed", "fast")}
+    made = series.document(name, settings, [folder.file(job) for job in folder.jobs(HERE)])
+    target.write(store.pretty(made) if values["form"] == "json" else repeated.render(made))

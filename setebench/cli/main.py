@@ -22,7 +22,7 @@ TOOLS = {
     "fit": ("simulation.simulated:fit_command", "Improve a result's twin where the machine contradicts it."),
     "fleet": ("fleet:fleet", "Measure many nodes that ought to be equal, and find the odd ones."),
     "infer": ("documents:infer", "Run the inference again on recorded answers, without a machine."),
-    "repeat": ("repeat:repeat", "Repeat a scenario and compare the answers."),
+    "repeat": ("fleet:repeat", "Repeat a scenario and compare the answers."),
     "report": ("documents:report", "Make one self-contained HTML page of results."),
     "score": ("simulation.score:score", "Score the inference on simulated machines whose truth is known."),
     "show": ("documents:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),

@@ -14,7 +14,7 @@ from setebench import store
 from setebench.errors import UsageError
 from setebench.fleet import reading
 from setebench.fleet.examine import Column, Tested, test_of
-from setebench.fleet.nodes import folded, in_order
+from setebench.fleet.reading import folded, in_order
 from setebench.results import Finding
 from setebench.stats.nodes import robust
 

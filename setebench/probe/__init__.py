@@ -13,9 +13,9 @@ from setebench.probe.operands import Base as Base
 from setebench.probe.operands import InstructionAddress as InstructionAddress
 from setebench.probe.operands import Operand as Operand
 from setebench.probe.operands import Operation as Operation
-from setebench.probe.placement import Placements as Placements
-from setebench.probe.placement import placement_table as placement_table
+from setebench.probe.program import Placements as Placements
 from setebench.probe.program import Probe as Probe
+from setebench.probe.program import placement_table as placement_table
 from setebench.probe.table import ACCESS_SIZES as ACCESS_SIZES
 from setebench.probe.table import ACCESSES as ACCESSES
 from setebench.probe.table import BRACKETS as BRACKETS

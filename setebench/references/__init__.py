@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from setebench import store
 from setebench.compare import REFERENCE
 from setebench.errors import UsageError
 from setebench.host.processor import reported_caches
@@ -121,10 +122,7 @@ def matching(environment: dict[str, Any]) -> str | None:
     """The reference for what the operating system says of the processor (`MachineRecord.environment`), if there is one.
 
     A match with a list of models goes before one for a whole family."""
-    cpu = environment.get("cpu")
-    if not isinstance(cpu, dict):
-        return None
-    vendor, family, model = (cpu.get(key) for key in ("vendor", "family", "model"))
+    vendor, family, model = (store.part(environment, "cpu").get(key) for key in ("vendor", "family", "model"))
     found = [
         (bool(match.models), name)
         for name in names()

@@ -7,11 +7,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
+from typing import Any
 
 import msgspec
 
 from setebench.report import numbers
 from setebench.results import Document, Finding
+from setebench.store import part
 from setebench.text import MOST_LISTED, shortened, visible
 
 _HEADINGS = {
@@ -38,19 +40,15 @@ RIGHT_ALIGNED = ("value", "95 % interval", "ns")
 
 def cycles_per_ns(document: Document) -> float | None:
     """Core cycles per nanosecond while the document was measured, None where it doesn't say."""
-    cycles = document.evidence.get("cycles")
-    ratio = cycles.get("cycles_per_ns") if isinstance(cycles, dict) else None
-    if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
-        return None
-    return float(ratio) if math.isfinite(ratio) and ratio > 0 else None
+    ratio: Any = part(document.evidence, "cycles").get("cycles_per_ns")
+    return float(ratio) if type(ratio) in (int, float) and 0 < ratio < math.inf else None
 
 
 def title(document: Document) -> str:
     """One line that says what was measured where and when."""
     cpu, kind = (document.settings.get(key) for key in ("cpu", "kind_of_core"))
     core = "" if cpu is None else f", CPU {cpu}" + (f" ({kind})" if kind else "")
-    pages = document.evidence.get("pages")
-    if isinstance(pages, dict):
+    if pages := part(document.evidence, "pages"):
         core += f", {pages.get('size')} pages{' as /proc/self/smaps shows them' if pages.get('shown_bytes') else ''}"
     where = f"{document.settings.get('scenario', 'findings')} on {document.machine.name}{core}"
     return visible(f"{where}, {document.started}, {document.elapsed_seconds:.1f} s")
@@ -95,8 +93,7 @@ class View:
 
 def verified(document: Document) -> list[str]:
     """What the table is worth on its machine, where it was held against it; nothing else."""
-    checked = document.evidence.get("verify")
-    line = checked.get("headline") if isinstance(checked, dict) else None
+    line = part(document.evidence, "verify").get("headline")
     return [visible(line)] if isinstance(line, str) else []
 
 

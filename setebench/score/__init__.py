@@ -2,7 +2,7 @@
 
 The scenario gets the machine's facade and ticks, never its file; only in `tasks`, after it has answered, do the two
 meet. `workers` carry tasks out in processes of this computer or on a Dask cluster; answers go to a file as they come
-(`stream`). `seeds` draws those of sealed runs, and `sealed_log` keeps a line on each.
+(`stream`), and a line on each sealed run to a log. `seeds` draws those of sealed runs.
 """
 
 from setebench.score.run import judge_all as judge_all

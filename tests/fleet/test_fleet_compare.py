@@ -10,8 +10,7 @@ import pytest
 from fleets import absent, answer, number, put, silent
 
 from setebench.fleet.comparison import Fleet, compare
-from setebench.fleet.nodes import folded
-from setebench.fleet.reading import files
+from setebench.fleet.reading import files, folded
 
 Rng = np.random.Generator
 

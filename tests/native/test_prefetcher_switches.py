@@ -17,16 +17,16 @@ import pytest
 
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.host.processor import Processor, Topology
-from setebench.native.registers.prefetch_registers import (
+from setebench.native.registers.prefetchers import (
     GOLDEN_COVE,
     GRACEMONT,
     INTEL_REGISTER,
     REDWOOD_COVE,
     SINCE_NEHALEM,
     Layout,
+    NativeSwitches,
     layout_of,
 )
-from setebench.native.registers.prefetchers import NativeSwitches
 
 ALL = tuple(bit.name for bit in SINCE_NEHALEM)
 DEADLINE_SECONDS = 20.0

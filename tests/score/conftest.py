@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setebench.score import sealed_log, seeds
+from setebench.score import seeds, stream
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     scenarios of the test are hashed: parsing all of it takes a second each time."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(sealed_log, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(stream, "CHECKOUT", tmp_path)
     own = tmp_path / "scenarios"
     monkeypatch.setattr(seeds, "_inference_files", lambda: ((path.name, path) for path in own.glob("*.py")))
     seeds.inference_hash.cache_clear()

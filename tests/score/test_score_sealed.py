@@ -13,7 +13,7 @@ import pytest
 from scenario_files import Run, Write, runs
 
 from setebench.score import Task, perform_all, seeds
-from setebench.score.sealed_log import log_path
+from setebench.score.stream import log_path
 from setebench.score.tasks import Answer, perform
 
 ROOT = Path(__file__).resolve().parents[2]

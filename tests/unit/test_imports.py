@@ -107,7 +107,7 @@ ANNOUNCES = {"setebench.sim.compiled", "setebench.host.lock"}
 """May write one line to stderr: that the simulator is being compiled, or another measurement waited for, which nobody
 above them can foresee."""
 
-FORKS = {"setebench.native.perf.program.start", "setebench.native.registers.prefetchers"}
+FORKS = {"setebench.native.perf.program.run", "setebench.native.registers.prefetchers"}
 """May end the child that it forks, which must not come back into our code."""
 
 ENDINGS = {"print", "sys.exit", "os._exit", "exit", "quit", "SystemExit", "sys.stdout.write", "sys.stderr.write"}

@@ -51,8 +51,7 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
 def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
     """Count the run."""
     from setebench.native.perf.encode import Resolver, split_names
-    from setebench.native.perf.program.run import Job, run_program
-    from setebench.native.perf.program.start import NotStarted
+    from setebench.native.perf.program.run import Job, NotStarted, run_program
 
     resolver, command = Resolver(), tuple(options["command"])
     job = Job(

@@ -19,9 +19,8 @@ from setebench.errors import UsageError
 from setebench.report.accuracy import scored
 from setebench.score import NOISES, Answer, Plan, stream
 from setebench.score.run import NEVER_JUDGED, carry_out, document, sealing
-from setebench.score.sealed_log import log_path, logged
 from setebench.score.seeds import drawn, inference_hash, sealed_seeds, simulator_hash
-from setebench.score.stream import Done
+from setebench.score.stream import Done, log_path, logged
 from setebench.sim.files.loader import shipped
 
 DECIDING = ("machines", "seed", "presets", "names", "noise", "fast", "from_findings", "sealed")

@@ -4,18 +4,17 @@ prefetchers bring, what stayed open, and the summary of the paper. All of it is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
 from setebench.compare import Agreement, agreement
 from setebench.report.numbers import interval_text, value_text
 from setebench.report.opening.answers import Answers
-from setebench.report.opening.maps import Map, maps
-from setebench.report.opening.picture import Box, picture
+from setebench.report.opening.picture import Box, Map, maps, picture
 from setebench.report.opening.tables import Row, summary
 from setebench.report.view import merged, published_text, verified
 from setebench.results import Document, Finding, Outcome
+from setebench.store import part
 from setebench.text import shortened
 
 __all__ = ["Box", "Map", "Opening", "opening", "processor_name"]
@@ -56,11 +55,10 @@ def opening(document: Document, references: Mapping[str, Document]) -> Opening |
 
 def processor_name(document: Document) -> str:
     """What the processor is called, and whose guest it runs in."""
-    cpu, hypervisor = (document.machine.environment.get(key) for key in ("cpu", "hypervisor"))
-    known: dict[str, Any] = cpu if isinstance(cpu, dict) else {}
-    numbers = [f"{key} {known[key]}" for key in ("family", "model") if known.get(key) is not None]
-    host = hypervisor.get("name") if isinstance(hypervisor, dict) and hypervisor.get("present") else None
-    return ", ".join(map(str, [document.machine.name, *numbers, *([f"guest of {host}"] if host else [])]))
+    cpu, hypervisor = (part(document.machine.environment, key) for key in ("cpu", "hypervisor"))
+    numbers = [f"{key} {cpu[key]}" for key in ("family", "model") if cpu.get(key) is not None]
+    host = hypervisor.get("present") and hypervisor.get("name")
+    return ", ".join([document.machine.name, *numbers, *([f"guest of {host}"] if host else [])])
 
 
 def _against(document: Document, references: Mapping[str, Document]) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""The picture of the machine: its boxes from the cores to memory, and what is in each, hardware prefetchers too."""
+"""The picture of the machine: its boxes from the cores to memory, and what is in each, hardware prefetchers too; and
+small heat maps, as text, of what these bring: a row of marks for each number of accesses to a page."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any
 import msgspec
 
 from setebench.report.opening.answers import MEMORY, OPEN, Answers, kernel, rounded
-from setebench.results import Outcome
+from setebench.results import Document, Outcome
+from setebench.store import part
 
 START, PRESENT = "prefetcher.", ".present"
 OTHER = ".other"
@@ -111,3 +113,52 @@ def _found(answers: Answers, name: str) -> str:
     known = ", ".join(f"{each} {text}" for each, text in texts.items() if text not in ("", OPEN))
     left = ", ".join(each for each, text in texts.items() if text == OPEN)
     return "; ".join(filter(None, (known, f"open: {left}" if left else "")))
+
+
+# -- small heat maps of what prefetchers bring ------------------------------------------------------------------------
+
+
+CURVES = {
+    "base": "loads of one line after the other",
+    "one instruction": "the same by one instruction",
+    "every 3rd line, one instruction": "every third line by one instruction",
+}
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Curves in words, and numbers of accesses, that are shown: all of them are among a report's plots."""
+
+ACCESSED, SHADES, FURTHEST = "o", "█▓▒░", "·"
+MOST_LINES = 64
+
+
+class Map(msgspec.Struct, frozen=True, kw_only=True):
+    """One curve: how a page was accessed, and a row for each number of accesses."""
+
+    name: str
+    rows: list[str]
+    legend: str
+
+
+class _Curve(msgspec.Struct, frozen=True):
+    levels: list[str]
+    counts: list[int]
+    nearest: list[list[int]]
+
+
+def maps(document: Document) -> list[Map]:
+    """The maps of a document's curves of presence; what is no curve is left out, as a result file is anybody's."""
+    known = part(document.evidence.get("scenario.prefetcher-map", document.evidence), "prefetchers")
+    found = []
+    for name, words in CURVES.items():
+        try:
+            curve = msgspec.convert(known.get(name), _Curve)
+        except msgspec.ValidationError:
+            continue
+        marks = dict(enumerate(SHADES[: len(curve.levels) - 1])) | {len(curve.levels) - 1: FURTHEST}
+        rows = [
+            f"{count:2} {''.join(marks.get(level, ACCESSED) for level in levels[:MOST_LINES])}"
+            for count, levels in zip(curve.counts, curve.nearest, strict=False)
+            if count in COUNTS
+        ]
+        levels = ", ".join(f"{marks[place]} {level}" for place, level in enumerate(curve.levels) if place in marks)
+        found.append(Map(name=words, rows=rows, legend=f"{ACCESSED} accessed, {levels}"))
+    return found

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from setebench.errors import SetebenchError
-from setebench.report.plots.plot import SIZE, SMALL
+from setebench.report.plots.plot import SIZE, SMALL, shown
 from setebench.text import MOST_LISTED
 
 if TYPE_CHECKING:
@@ -29,10 +28,7 @@ def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
     Raises `SetebenchError` where there is no pair to draw."""
     from matplotlib.figure import Figure
 
-    table = evidence.get("core_to_core")
-    known = {state: rows for state, rows in table.items() if rows} if isinstance(table, Mapping) else {}
-    if not known:
-        raise SetebenchError("there is nothing to plot: the evidence holds no reads of other cores' lines")
+    known = {state: rows for state, rows in shown(evidence, "core_to_core").items() if rows}
     figure = Figure(figsize=(3.4 * len(known) + 1.2, 3.9), layout="constrained")
     values = [cycles for rows in known.values() for _, _, cycles in rows]
     shades = 0.7 * min(values), 1.1 * max(values)
@@ -63,9 +59,7 @@ def map_figure(evidence: Mapping[str, Any]) -> Figure:
     """Heat maps of `evidence["prefetchers"]`. Raises `SetebenchError` without a curve."""
     from matplotlib.figure import Figure
 
-    curves = evidence.get("prefetchers")
-    if not isinstance(curves, Mapping) or not curves:
-        raise SetebenchError("there is nothing to plot: the evidence holds no map of prefetched lines")
+    curves = shown(evidence, "prefetchers")
     rows = -(-len(curves) // COLUMNS)
     figure = Figure(figsize=(SIZE[0] * COLUMNS, HEIGHT * rows), layout="constrained")
     axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()

@@ -1,4 +1,5 @@
-"""Plots: one style, readable in grey, and files that come out the same from the same findings.
+"""Plots: one style, readable in grey, and files that come out the same from the same findings; latency over the working
+set, bandwidth over the data set (Fang et al. 2014, Figure 9), and memory latency over load.
 
 Everything draws on `matplotlib.figure.Figure` directly; pyplot, backends and global settings stay as the user has them.
 """
@@ -17,6 +18,7 @@ from setebench.text import in_bytes, visible
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 EXTENSIONS = (".png", ".svg", ".pdf")
 SERIES = (
@@ -79,6 +81,14 @@ def literal(text: str) -> str:
     return visible(text).replace("$", r"\$")
 
 
+def shown(evidence: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """That part of the evidence. Raises `SetebenchError` where nothing in it could be drawn."""
+    found = store.part(evidence, name)
+    if not any(found.values()):
+        raise SetebenchError(f"there is nothing to plot: the evidence holds no {name.replace('_', ' ')}")
+    return found
+
+
 def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     """Load latency over the working set, from `evidence["sweep"]`.
 
@@ -86,13 +96,10 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     is missing); `boundaries_bytes`, where one level ends and the next begins; `levels`, the latency of each in cycles.
     Raises `SetebenchError` where there is no point to draw.
     """
-    found = evidence.get("sweep")
-    sweep: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
-    sizes, values = (sweep.get(key) or () for key in ("size_bytes", "cycles"))
+    sweep = shown(evidence, "sweep")
+    sizes, values = sweep["size_bytes"], sweep["cycles"]
     rows = zip(sizes, values, *(sweep.get(end) or values for end in ("low", "high")), strict=True)
     points = [(size, value, low or value, high or value) for size, value, low, high in rows if value]
-    if not points:
-        raise SetebenchError("there is nothing to plot: the evidence holds no working-set sweep")
     figure, axes = new_figure(
         "Load-to-use latency over the working set", "working set (bytes, log scale)", "cycles per load (log scale)"
     )
@@ -168,3 +175,50 @@ def encode(figure: Figure, form: str) -> bytes:
     with rc_context({"svg.hashsalt": "setebench", "svg.fonttype": "path", "pdf.fonttype": 42}):
         figure.savefig(stream, format=form, dpi=150, metadata=metadata)
     return stream.getvalue()
+
+
+# -- rates --------------------------------------------------------------------------------------------------------------
+
+
+def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
+    """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it, over the data set of a thread.
+
+    Raises `SetebenchError` where nothing was measured."""
+    sweeps = [sweep for sweep in shown(evidence, "bandwidth")["sweeps"] if sweep["size_bytes"]]
+    figure, axes = new_figure(
+        "Program bandwidth of all threads together", "data set of a thread (bytes, log scale)", "GB/s (log scale)"
+    )
+    axes.set_yscale("log")
+    # each kernel and width has a style, and hollow markers where several threads ran
+    kinds = list(dict.fromkeys((sweep["kernel"], sweep["width"]) for sweep in sweeps))
+    for sweep in sweeps:
+        best = [max(rounds) for rounds in sweep["rounds_gb_per_s"]]
+        below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
+        drawn = style(kinds.index((sweep["kernel"], sweep["width"])))
+        drawn |= {"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}
+        errors = [below, [0.0] * len(best)]
+        threads = len(sweep["cpus"])
+        label = f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}"
+        axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, label=label, **drawn)
+    size_axis(axes)
+    figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
+    return figure
+
+
+def loaded_latency_figure(evidence: Mapping[str, Any]) -> Figure:
+    """Latency over bandwidth, one series per number of loading threads, from `evidence["loaded_latency"]`.
+
+    Raises `SetebenchError` where no load point was measured."""
+    found = shown(evidence, "loaded_latency")
+    points = found["points"]
+    figure, axes = new_figure(
+        "Memory latency under load", "memory bandwidth, lines read (GB/s)", "latency of a load (ns)"
+    )
+    for index, threads in enumerate(sorted({point["threads"] for point in points})):
+        own = sorted((point["gb_per_s"], point["latency_ns"]) for point in points if point["threads"] == threads)
+        label = f"{threads} loading thread{'s' if threads > 1 else ''}"
+        axes.plot([rate for rate, _ in own], [latency for _, latency in own], label=label, **style(index))
+    axes.axhline(found["idle_ns"], label=f"idle: {found['idle_ns']:.4g} ns", **LEVEL)
+    axes.set(xlim=(0, None), ylim=(0, None))
+    figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
+    return figure

@@ -15,7 +15,7 @@ from setebench.machine import Facts
 from setebench.probe import Base, Kind, Probe
 from setebench.probe.kernels import KERNELS
 from setebench.probe.notation import parse
-from setebench.report.plots.rates import bandwidth_figure, loaded_latency_figure
+from setebench.report.plots.plot import bandwidth_figure, loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.stats.estimate import Interval
 
