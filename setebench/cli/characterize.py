@@ -10,7 +10,7 @@ import msgspec
 
 from setebench import campaign, references, session, store
 from setebench.campaign import Listener, Plan
-from setebench.cli import beside
+from setebench.cli.documents import chosen_references, html_report
 from setebench.cli.options import (
     FORMS,
     PATH,
@@ -21,8 +21,7 @@ from setebench.cli.options import (
     quiet_option,
     register_options,
 )
-from setebench.cli.output import STANDARD_OUTPUT, Output
-from setebench.cli.progress import Progress
+from setebench.cli.output import STANDARD_OUTPUT, Output, Progress
 from setebench.cli.run import warn_of_kinds
 from setebench.errors import SetebenchError, UsageError, need
 from setebench.recording import without_recordings
@@ -71,10 +70,10 @@ def characterize(**values: Any) -> None:
             if values["verify"]:
                 document = _verified(document, plan, saved, progress)
         shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
-        Output(values["form"]).deliver(shown, beside.chosen_references(document))
+        Output(values["form"]).deliver(shown, chosen_references(document))
         if report is not None:
             name = saved.name if saved is not None else document.machine.name
-            store.write(report, beside.report([(name, shown)]).encode(), values["force"])
+            store.write(report, html_report([(name, shown)]).encode(), values["force"])
             progress.result(f"wrote the report to {report}")
     if not any(step.state == "done" for step in campaign.steps_of(document)):
         raise SetebenchError("no scenario could be run; the table says why")

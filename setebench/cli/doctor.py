@@ -18,8 +18,7 @@ import numpy as np
 
 from setebench import session, store
 from setebench.cli.options import PATH, Number, cpu_option, force_option, form_option, no_wait_option, quiet_option
-from setebench.cli.output import print_text
-from setebench.cli.progress import Progress
+from setebench.cli.output import Progress, print_text
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
 from setebench.host.doctor import checks

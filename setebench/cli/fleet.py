@@ -26,8 +26,7 @@ from setebench.cli.options import (
     quiet_option,
     seed_option,
 )
-from setebench.cli.output import Output
-from setebench.cli.progress import Progress
+from setebench.cli.output import Output, Progress
 from setebench.errors import DIFFERS, SetebenchError, UsageError
 from setebench.report.accuracy import repeated
 

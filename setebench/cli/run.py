@@ -19,8 +19,7 @@ from setebench.cli.options import (
     register_options,
     several,
 )
-from setebench.cli.output import Output
-from setebench.cli.progress import Progress, quieten_matplotlib
+from setebench.cli.output import Output, Progress, quieten_matplotlib
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.plots import plot
 from setebench.results import Document

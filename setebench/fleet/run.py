@@ -26,7 +26,6 @@ from typing import Any
 
 from setebench import files
 from setebench.errors import SetebenchError, UsageError
-from setebench.fleet import cluster
 from setebench.fleet.plan import Folder, Job, is_safe
 
 LOOK_SECONDS = 1.0  # time between two looks whether a Dask worker is still there
@@ -185,8 +184,8 @@ def by_ssh(path: Path) -> Place:
 def by_dask(address: str, by_worker: bool, problem: Callable[[str], None]) -> Iterator[Place]:
     """The hosts of the workers of a Dask cluster, one worker of each; `by_worker`: each worker is a node, by its name.
 
-    Raises what `cluster.connected` raises, and `SetebenchError` where there is no worker."""
-    with cluster.connected(address) as client:
+    Raises what `connected` raises, and `SetebenchError` where there is no worker."""
+    with connected(address) as client:
         names = {worker: str(each["name"]) for worker, each in _workers(client).items()}
         hosts = {} if by_worker else client.run(socket.gethostname)
         nodes: dict[str, str] = {}
@@ -232,3 +231,25 @@ def _by_worker(client: Any, worker: str, command: Sequence[str], seconds: float)
 def _on_worker(arguments: list[str], seconds: float) -> bytes:
     """In the worker's process, which only waits meanwhile."""
     return perform([sys.executable, *arguments], seconds)
+
+
+# -- the one way to a Dask cluster, for what can run on one -----------------------------------------------------------
+
+
+CONNECT_SECONDS = 10.0  # how long a scheduler may take to answer; one that is there does in milliseconds
+
+
+def connected(address: str) -> Any:
+    """A client of the cluster whose scheduler has that address, to be closed by the caller.
+
+    Raises `UsageError` where Dask is not installed, `SetebenchError` where there is no scheduler."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise UsageError("--on needs Dask: pip install 'setebench[cluster]'") from error
+    begin: Any = Client  # whose types depend on whether the extra is installed
+    try:
+        return begin(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        why = " ".join(str(error).split())
+        raise SetebenchError(f"no Dask scheduler can be reached at {address!r}: {why}") from error

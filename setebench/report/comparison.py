@@ -9,8 +9,7 @@ from typing import Any
 from setebench import store
 from setebench.compare import Agreement, Comparison, Row
 from setebench.compare import agreement as agreement_of
-from setebench.report.numbers import interval_text, value_text
-from setebench.report.text import csv_table, in_columns, markdown_text
+from setebench.report.text import csv_table, in_columns, interval_text, markdown_text, value_text
 from setebench.results import Outcome
 from setebench.text import visible
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from setebench.report.numbers import interval_text, value_text
+from setebench.report.text import interval_text, value_text
 from setebench.results import Document
 from setebench.text import MOST_LISTED, shortened
 

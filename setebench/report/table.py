@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 
 from setebench import store
 from setebench.errors import UsageError
-from setebench.report import numbers
 from setebench.report.opening import opening
-from setebench.report.text import csv_table, in_columns, latex_text, markdown_text
+from setebench.report.text import csv_table, in_columns, latex_text, markdown_text, nanoseconds
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
 
@@ -47,12 +46,10 @@ def _json(view: View) -> str:
 def _csv(view: View) -> str:
     """Raw values in full precision, one unit per column: `value` is in `unit`, `value_ns` in ns."""
     ratio = view.ratio
-    nanoseconds = ["value_ns"] if ratio else []
-    rows: list[list[object]] = [
-        ["parameter", "value", "unit", "low", "high", *nanoseconds, "outcome", "reason", "method"]
-    ]
+    in_ns = ["value_ns"] if ratio else []
+    rows: list[list[object]] = [["parameter", "value", "unit", "low", "high", *in_ns, "outcome", "reason", "method"]]
     for each in view.document.findings:
-        inserted = [numbers.nanoseconds(each, ratio)] if ratio else []
+        inserted = [nanoseconds(each, ratio)] if ratio else []
         own = [each.parameter, each.value, each.unit, each.low, each.high, *inserted]
         rows.append([*own, each.outcome, each.reason, each.method])
     return csv_table(rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from setebench.report import numbers
+from setebench.report.text import interval_text, nanoseconds, nanoseconds_text, number, value_text
 from setebench.results import Document, Finding
 from setebench.store import part
 from setebench.text import MOST_LISTED, shortened, visible
@@ -64,7 +64,7 @@ class View:
     def ratio(self) -> float | None:
         """Cycles per ns where some finding is in cycles: the ns column is there then."""
         ratio = cycles_per_ns(self.document)
-        if ratio is None or all(numbers.nanoseconds(finding, ratio) is None for finding in self.document.findings):
+        if ratio is None or all(nanoseconds(finding, ratio) is None for finding in self.document.findings):
             return None
         return ratio
 
@@ -79,12 +79,12 @@ class View:
 
     def cells(self, finding: Finding) -> list[str]:
         """One row."""
-        nanoseconds = [numbers.nanoseconds_text(finding, self.ratio)] if self.ratio else []
+        in_ns = [nanoseconds_text(finding, self.ratio)] if self.ratio else []
         cells = [
             finding.parameter,
-            numbers.value_text(finding),
-            numbers.interval_text(finding),
-            *nanoseconds,
+            value_text(finding),
+            interval_text(finding),
+            *in_ns,
             finding.outcome.replace("_", " "),
             finding.reason or finding.method,
         ]
@@ -119,8 +119,8 @@ def published_text(finding: Finding) -> str:
     """A published value as it was published: as a range, or without the digits that its rounding would suggest."""
     low, high = finding.low, finding.high
     if low is not None and high is not None and high - low > 1 and finding.unit != "bytes":
-        return f"{numbers.number(low, None)} to {numbers.number(high, None)} {finding.unit}"
-    return numbers.value_text(msgspec.structs.replace(finding, low=None, high=None))
+        return f"{number(low, None)} to {number(high, None)} {finding.unit}"
+    return value_text(msgspec.structs.replace(finding, low=None, high=None))
 
 
 def sections(findings: Iterable[Finding]) -> dict[str, list[Finding]]:

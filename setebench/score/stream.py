@@ -105,7 +105,7 @@ def read(path: Path) -> tuple[Plan, Done]:
     return head.plan, {each.answer.machine: each.answer for each in entries if each.answer.lost is None}
 
 
-# -- the log ------------------------------------------------------------------------------------------------------------
+# -- the log ----------------------------------------------------------------------------------------------------------
 
 
 CHECKOUT = Path(__file__).resolve().parents[2]

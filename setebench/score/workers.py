@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from setebench.errors import SetebenchError, reason
-from setebench.fleet import cluster
+from setebench.fleet.run import connected
 from setebench.score.seeds import sources_hash
 from setebench.score.tasks import Answer, Task, perform
 from setebench.sim.compiled import prepare
@@ -72,9 +72,9 @@ def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answ
     """As `perform_all`, on the cluster whose scheduler has that address: Dask gives the tasks of a worker that dies to
     another one, and gives up on a task that has cost several of them.
 
-    Raises what `cluster.connected` raises, and `SetebenchError` where a worker has another version of this package."""
+    Raises what `connected` raises, and `SetebenchError` where a worker has another version of this package."""
     prepare()  # workers of this computer share the compiled simulator
-    with cluster.connected(address) as client:
+    with connected(address) as client:
         from distributed import as_completed
 
         arriving: Any = as_completed  # whose types depend on whether the extra is installed

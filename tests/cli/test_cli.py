@@ -11,7 +11,7 @@ from bare_machine import BareMachine
 from scenario_files import MACHINE, Run, Write, runs
 
 from setebench import store
-from setebench.cli.progress import Progress
+from setebench.cli.output import Progress
 
 FAKE = """
 def answer(context):

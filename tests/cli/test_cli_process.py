@@ -69,7 +69,7 @@ def test_help_imports_nothing_heavy(environment: dict[str, str]) -> None:
 
 
 def test_a_window_system_that_matplotlib_does_not_know_is_of_no_matter(environment: dict[str, str]) -> None:
-    code = "from setebench.cli.progress import quieten_matplotlib as quieten; quieten(); import matplotlib"
+    code = "from setebench.cli.output import quieten_matplotlib as quieten; quieten(); import matplotlib"
     subprocess.run([sys.executable, "-c", code], env={**environment, "MPLBACKEND": "nothing"}, check=True)
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from documents import make_document
 
 from setebench import references, store
-from setebench.cli.beside import chosen_references
+from setebench.cli.documents import chosen_references
 from setebench.cli.main import setebench
 from setebench.compare import Agreement, agreement, compare
 from setebench.report.comparison import FORMS, render

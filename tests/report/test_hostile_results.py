@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from test_table import make_document
 
 from setebench import campaign, store
-from setebench.cli import beside
+from setebench.cli import documents
 from setebench.cli.main import setebench
 from setebench.compare import compare
 from setebench.errors import SetebenchError, UsageError
@@ -87,10 +87,10 @@ def _changed(place: tuple[Any, ...], value: Any, remove: bool) -> Any:
 
 def show_everywhere(document: Document) -> None:
     """Everything that reads a document; only a one-line refusal may come of it."""
-    found = beside.chosen_references(document)
+    found = documents.chosen_references(document)
     for form in FORMS:
         assert render(document, form, references=found)
-    drawn = beside.plots(document)
+    drawn = documents.plots(document)
     assert "</html>" in web.page([web.Entry(name="a", document=document, plots=drawn, references=found)])
     both = compare([make_document(), document, document], ["a", "b", "c"])
     for form in comparison.FORMS:

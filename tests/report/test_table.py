@@ -17,7 +17,8 @@ import pytest
 
 from setebench import references
 from setebench.compare import compare
-from setebench.report import comparison, numbers
+from setebench.report import comparison
+from setebench.report import text as numbers
 from setebench.report.table import FORMS, render
 from setebench.results import Document, Finding, Outcome
 

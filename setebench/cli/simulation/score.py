@@ -13,8 +13,7 @@ import msgspec
 
 from setebench import registry, store
 from setebench.cli.options import PATH, fast_option, file_options, form_option, is_given, quiet_option
-from setebench.cli.output import Output
-from setebench.cli.progress import Progress
+from setebench.cli.output import Output, Progress
 from setebench.errors import UsageError
 from setebench.report.accuracy import scored
 from setebench.score import NOISES, Answer, Plan, stream

@@ -23,8 +23,7 @@ from setebench.cli.options import (
     seed_option,
     several,
 )
-from setebench.cli.output import Output, print_text
-from setebench.cli.progress import Progress
+from setebench.cli.output import Output, Progress, print_text
 from setebench.errors import DIFFERS, UsageError
 
 NAME_HELP = "NAME is a shipped machine (see 'setebench sim list'), random:SEED, or the path of a .toml file."

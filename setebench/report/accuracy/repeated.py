@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from setebench.report.numbers import value_text
-from setebench.report.text import in_columns
+from setebench.report.text import in_columns, value_text
 from setebench.results import Finding
 from setebench.text import shortened
 

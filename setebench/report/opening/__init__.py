@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from setebench.compare import Agreement, agreement
-from setebench.report.numbers import interval_text, value_text
 from setebench.report.opening.answers import Answers
 from setebench.report.opening.picture import Box, Map, maps, picture
 from setebench.report.opening.tables import Row, summary
+from setebench.report.text import interval_text, value_text
 from setebench.report.view import merged, published_text, verified
 from setebench.results import Document, Finding, Outcome
 from setebench.store import part

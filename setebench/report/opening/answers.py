@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from setebench.report.numbers import interval_text, nanoseconds_text, value_text
+from setebench.report.text import interval_text, nanoseconds_text, value_text
 from setebench.report.view import cycles_per_ns
 from setebench.results import Document, Finding, Outcome
 

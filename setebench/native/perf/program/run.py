@@ -125,7 +125,7 @@ def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[in
         os._exit(NOT_FOUND)
 
 
-# -- counting it --------------------------------------------------------------------------------------------------------
+# -- counting it ------------------------------------------------------------------------------------------------------
 
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

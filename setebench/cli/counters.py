@@ -1,18 +1,53 @@
-"""`setebench counters stat`: run a program and count its events."""
+"""`setebench counters`: what can be counted, by which events, in which programs, and counting those of a program."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from importlib.resources import files
 from typing import Any
 
 import click
 
+from setebench import registry
 from setebench.cli.options import Number, forms_options, program_options
-from setebench.cli.output import Output
+from setebench.cli.output import Output, print_text
+from setebench.cli.run import scenario_command
+from setebench.counters import verdicts
 from setebench.counters.counted import Counted
 from setebench.errors import UsageError
 from setebench.report.counted import render
+from setebench.report.text import in_columns
+from setebench.results import Document
 from setebench.text import KILO
+
+
+@click.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also the events of PMUs that the kernel names.")
+def list_roles(everything: bool) -> None:
+    """List what can be counted here. Each role has its meaning, unit and event, or why it can't be.
+
+    Nothing is counted. That an event can be counted doesn't say that it counts what its role says.
+    """
+    from setebench.native.perf.encode import Resolver
+
+    offers = list(Resolver().offers(everything))
+    reasons = list(dict.fromkeys(each.reason for each, _ in offers if each.reason))  # below, as most roles share one
+    numbers = {reason: f"[{number}]" for number, reason in enumerate(reasons, 1)}
+    cells = [(each.name, each.unit, numbers.get(each.reason) or each.event, meaning) for each, meaning in offers]
+    below = "".join(f"\n{number} not here: {reason}" for reason, number in numbers.items())
+    print_text(f"{in_columns(cells, ('name', 'unit', 'event', 'meaning'))}\n{below}\n")
+
+
+@click.command()
+@click.option("--dir", "folder", is_flag=True, help="Print the folder instead, for the compiler's -I.")
+def header(folder: bool) -> None:
+    """Print the path of setebench.h. It marks regions of C and C++ programs; there is nothing to link.
+
+    cc -I"$(setebench counters header --dir)" program.c
+    """
+    place = files("setebench") / "include"
+    print_text(f"{place if folder else place / 'setebench.h'}\n")
+
 
 FORMS = ("table", "json")
 USUAL = "task_clock,page_fault,context_switch,cpu_migration"
@@ -68,3 +103,23 @@ def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
         click.echo(f"Error: {error}", err=True)
         ctx.exit(error.status)
     return Counted(command=list(command), started=started, events=events, run=run)
+
+
+@click.group(no_args_is_help=True)
+def counters() -> None:
+    """Check the CPU's event counters on this machine, and count events of programs.
+
+    Events are roles ('setebench counters list'), or have the kernel's form: cpu/event=0x48,umask=1/.
+    """
+
+
+def _store(document: Document, _values: dict[str, Any]) -> None:
+    """Store the verdicts of this CPU; those on other machines are in their result files."""
+    if document.machine.kind == "native":
+        click.echo(f"stored the verdicts in {verdicts.save(document)}", err=True)
+
+
+validate = scenario_command("validate", registry.scenario("counters"), _store)
+peaks = scenario_command("peaks", registry.scenario("counter-peaks"))
+for command in (header, list_roles, peaks, stat, validate):
+    counters.add_command(command)
