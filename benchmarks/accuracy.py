@@ -28,7 +28,7 @@ from setebench.scenarios.prefetcher_map.params import Params
 
 from setebench.errors import SetebenchError
 from setebench.experiments.presence import PARAMS, Trials
-from setebench.report.accuracy.page import page
+from setebench.report.accuracy.scored import page
 from setebench.report.text import in_columns
 from setebench.scenario import Context
 from setebench.score.run import read_sealed

@@ -23,7 +23,7 @@ from reframe.core.builtins import run_before, sanity_function, variable
 
 from setebench import store
 from setebench.errors import UsageError
-from setebench.fleet import limits
+from setebench.fleet import comparison
 from setebench.results import Document, Outcome
 
 RESULT = "setebench.json"
@@ -41,7 +41,7 @@ class SetebenchTest(rfm.RunOnlyRegressionTest):
     seed = variable(int, value=1)
     fast = variable(bool, value=False)
     fleet_file = variable(str, value="")
-    false_alarm = variable(float, value=limits.FALSE_ALARM)
+    false_alarm = variable(float, value=comparison.ALARM)
 
     executable = "setebench"
     num_tasks = 1
@@ -62,8 +62,8 @@ class SetebenchTest(rfm.RunOnlyRegressionTest):
             document = self._result()
         except UsageError as error:
             return sn.assert_true(False, msg=str(error))
-        usual = limits.read(os.path.join(self.prefix, self.fleet_file), self.false_alarm) if self.fleet_file else {}
-        lines = limits.outside(document, usual)
+        usual = comparison.read(os.path.join(self.prefix, self.fleet_file), self.false_alarm) if self.fleet_file else {}
+        lines = comparison.outside(document, usual)
         return sn.assert_false(lines, msg="; ".join(lines))
 
     @run_before("performance")

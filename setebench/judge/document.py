@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
-from setebench.judge.shares import SHOWN, chance, clustered, row_of, shares, standing, tables
+from setebench.judge.shares import SHOWN, clustered, row_of, shares, standing, tables
 from setebench.judge.verdict import Judgement, Verdict
 from setebench.results import Outcome
 
 MOST_ALIKE = 0.95  # of the machines with a parameter those with the same truth, from which on a constant would do
 HELD = 0.95  # of the truths by honest intervals
-BY_CHANCE = 0.05  # probability that a parameter is named as miscalibrated though none is
 
 
 def summary(seed: int, machines: dict[str, int], judgements: list[Judgement]) -> dict[str, Any]:
@@ -74,17 +73,11 @@ def _count(judgements: Sequence[Judgement]) -> dict[str, Any]:
 def calibration(judgements: Iterable[Judgement]) -> dict[str, Any]:
     """Of measured latencies, penalties and rates the 95 % intervals that hold the truth, where that is a number,
     clustered by machine (`continuous`)."""
-    held = _held(judgements)
-    return {"continuous": clustered([*map(sum, held)], [*map(len, held)])}
-
-
-def _held(judgements: Iterable[Judgement]) -> list[list[bool]]:
-    """Of each machine that has such intervals, which of them hold the truth."""
     held: dict[str, list[bool]] = {}
     for each in judgements:
         if each.continuous and each.covered is not None and each.outcome == Outcome.MEASURED.value:
             held.setdefault(each.machine, []).append(each.covered)
-    return [*held.values()]
+    return {"continuous": clustered([*map(sum, held.values())], [*map(len, held.values())])}
 
 
 def constant(judgements: Iterable[Judgement], machines: int) -> list[dict[str, Any]]:
@@ -109,32 +102,25 @@ def accuracy(
     judgements: Sequence[Judgement], scenario_of: Callable[[str], str], constants: Collection[str] = ()
 ) -> dict[str, Any]:
     """By scenario the shares of all rows, calibration, and `parameters`: how often each row stands how, how many
-    intervals hold the truth (`coverage`, of how many) and how wide they are, and whether so many are more or fewer than
-    95 % (`miscalibrated`, after the correction of Holm 1979 for all parameters of all scenarios)."""
+    intervals hold the truth (`coverage`, of how many) and how wide they are, and whether that is more or less than 95 %
+    (`miscalibrated`: an honest row is one time in twenty)."""
     made = {}
     for name, own in sorted(_grouped(judgements, lambda each: scenario_of(each.parameter)).items()):
         machines, rows = tables(own, constants), _grouped(own, lambda each: row_of(each.parameter))
         named = sorted({row for table in machines.values() for row in table})
         parameters = {row: _row(machines, row, rows[row]) for row in named}
         made[name] = {**shares(machines), "calibration": calibration(own), "parameters": parameters}
-    held = [row for table in made.values() for row in table["parameters"].values() if row["chance"] is not None]
-    alike = False
-    for place, row in enumerate(sorted(held, key=itemgetter("chance"))):
-        alike = alike or row["chance"] > BY_CHANCE / (len(held) - place)
-        row["miscalibrated"] = not alike
     return made
 
 
 def _row(machines: dict[str, dict[str, str]], row: str, judgements: Sequence[Judgement]) -> dict[str, Any]:
     standings = Counter(table[row] for table in machines.values() if row in table)
     numbers = {share: sum(standings[each] for each in which) for share, which in SHOWN.items()}
-    held = _held(judgements)
-    hits, trials = [sum(own) for own in held], [len(own) for own in held]
+    coverage = calibration(judgements)["continuous"]
     return {
         "rows": standings.total(),
         **numbers,
-        "coverage": [sum(hits), sum(trials)] if trials else None,
-        "chance": chance(hits, trials, HELD) if trials else None,
-        "miscalibrated": False,
+        "coverage": [coverage["hits"], coverage["trials"]] if coverage["trials"] else None,
+        "miscalibrated": coverage["low"] is not None and not coverage["low"] <= HELD <= coverage["high"],
         "median_width": _count(judgements)["median_width"],
     }

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
-from scipy.stats import binomtest
 
 from setebench.judge.verdict import Judgement, Verdict
 from setebench.results import Outcome
@@ -47,12 +46,6 @@ def clustered(hits: Sequence[int], trials: Sequence[int]) -> dict[str, Any]:
     if fraction is not None and clusters > 1:
         low, high = _wilson(fraction, _independent(hits, trials), float(stdtrit(clusters - 1, UPPER)))
     return {"hits": whole, "trials": total, "fraction": fraction, "low": low, "high": high}
-
-
-def chance(hits: Sequence[int], trials: Sequence[int], share: float) -> float:
-    """The probability that hits of a true `share` are at least so far from it, of as many trials as are independent."""
-    independent = max(round(_independent(hits, trials)), 1)
-    return float(binomtest(round(independent * sum(hits) / sum(trials)), independent, share).pvalue)
 
 
 def _independent(hits: Sequence[int], trials: Sequence[int]) -> float:

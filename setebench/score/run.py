@@ -15,8 +15,7 @@ from setebench.judge import Judgement, accuracy, difference, judge, summary, tot
 from setebench.score import stream
 from setebench.score.seeds import drawn, sealed_seeds
 from setebench.score.stream import Done, Plan
-from setebench.score.tasks import Answer
-from setebench.score.workers import Received, perform_all, perform_on
+from setebench.score.tasks import Answer, Received, perform_all, perform_on
 
 NEVER_JUDGED = frozenset({"stream"})
 """Scenarios of whose answers no simulated machine has a truth, so that a score learns nothing of them: kernels of the

@@ -13,7 +13,7 @@ import pytest
 from fleets import absent, answer, number, put
 
 from setebench import store
-from setebench.fleet import limits
+from setebench.fleet import comparison as limits
 from setebench.fleet.comparison import compare
 from setebench.report.fleet import render
 

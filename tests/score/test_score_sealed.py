@@ -189,7 +189,7 @@ def test_old_and_new_are_judged_on_the_same_machines(score: Run, scenario_folder
 
 def test_tasks_on_a_dask_cluster(scenario_folder: Write) -> None:
     distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
-    from setebench.score.workers import perform_on
+    from setebench.score.tasks import perform_on
 
     scenario_folder(tiny=tiny("context.seed"))
     # in this process: what is tested is how tasks and answers travel, not Dask
