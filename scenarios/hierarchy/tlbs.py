@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from scipy import ndimage
 
-from setebench.experiments.chases import ChaseParams, Lines, chase_cycles, translation_cycles
+from setebench.experiments.chases import TURNS, ChaseParams, Lines, chase_cycles, translation_cycles
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -57,6 +57,7 @@ class TlbParams:
     off: float = 0.8  # earliest begin of a step, relative to the entries: the program's own pages take some
     sharp: float = 1.35  # latest half of a sharp step, relative to the entries, if pages fill sets of any ways evenly
     steep: float = 1.25  # largest ratio of where 3/4 and 1/4 of a sharp step have risen, if pages fill sets evenly
+    shown: float = 0.7  # least height of a second step in its control, relative
     early: float = 1.15  # times the entries: where a quarter has risen if pages fill sets at random: -ln(3/4) times 4
     latest: float = 1.4  # times the entries: where half has risen if entries are replaced at random: 2 ln 2
     odd: int = 15  # largest odd divisor of a count: wrong counts, of unevenly filled sets, seldom have a small one
@@ -65,7 +66,8 @@ class TlbParams:
     seen: int = 2  # rounds that must show a step: others may be disturbed, and disturbances have no plateaus
     last: int = 5  # largest numbers of pages, whose median is the cost at the end of the curve
     agree: float = 1.1  # largest ratio of rounds' steps, if undisturbed: co-runners take entries
-    precise: float = 0.25  # largest half width of a measured penalty, relative; a wider one is a bound
+    bias: tuple[float, float] = (0.03, 0.002)  # systematic error of a penalty: cycles, and relative (the reference's)
+    precise: float = 0.1  # largest distance to the nearer end of a measured penalty's interval, relative
     blurred: float = 1.4  # as `agree`, of steps that aren't sharp, as where a hypervisor's page tables are walked, too
     large_bytes: int = 1 << 30  # memory of 2 MiB pages at most, all of which is backed
     memory: float = 0.125  # largest share of the machine's memory
@@ -73,6 +75,7 @@ class TlbParams:
 
 PARAMS = TlbParams()
 CHASE, LONG = ChaseParams(samples=16), ChaseParams(samples=12)
+CONTROL = ChaseParams(samples=2 * len(TURNS), turns=TURNS)
 
 
 class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +149,7 @@ class TlbPages:
                 return True
         return False
 
-    def miss(self, pages: int) -> float:
+    def miss(self, pages: int, params: ChaseParams | None = None) -> float:
         """Return the cycles that the translation of a page costs after so many pages were used in turn."""
         lines = self.lines(max(pages, 2 * PARAMS.targets))
         if pages > PARAMS.most_first:  # at random, as sets overflow one by one
@@ -154,8 +157,15 @@ class TlbPages:
         # else in order: then few pages fill even small sets evenly, and their translations stay
         timed, others = np.split(np.roll(lines, self.rng.integers(len(lines))), [PARAMS.targets])
         several = self.rng.permutation(others), self.rng.permutation(timed)
-        params = CHASE if pages <= PARAMS.most_first else LONG  # long chases cost time, but their misses cost more
-        return translation_cycles(self.context, self.region, *several, params)
+        usual = CHASE if pages <= PARAMS.most_first else LONG  # long chases cost time, but their misses cost more
+        return translation_cycles(self.context, self.region, *several, params or usual)
+
+    def _of_caches(self, step: Step) -> bool:
+        """Return whether a second step doesn't show where prefetchers can't bring the lines that are timed second: then
+        it is a cache's, from which the lines that are timed first come."""
+        pages = min(int(PARAMS.walk[0] * step.risen[2]), self.most)
+        seen = float(np.median([self.miss(pages, CONTROL) for _ in range(PARAMS.tries)])) - step.before
+        return seen < PARAMS.shown * (step.behind - step.before)
 
     def curve(self, low: float, high: float, count: int, draws: int) -> TlbRound:
         """Measure a translation's cycles at `count` numbers of pages, `low` to `high`, each a mean of `draws` times."""
@@ -172,9 +182,15 @@ class TlbPages:
         most = min(self.most, PARAMS.walk[1] * max(self.ends)) if alike else self.most
         found = self.curve(PARAMS.least, most, int(np.log(most / PARAMS.least) / np.log(PARAMS.ratio)) + 1, 1)
         found = msgspec.structs.replace(found, cycles=ndimage.median_filter(found.cycles, 3, mode="nearest"))
+        others = list[Step]()  # of caches
+        while (second := found.levels()[1]) and self._of_caches(second):
+            others.append(second)
+            found = _without(found, second)
         for step in filter(None, found.levels()):
             low, high = step.risen[0] / PARAMS.beyond, step.risen[2] * PARAMS.beyond
             dense = self.curve(low, high, PARAMS.dense, PARAMS.draws[bool(high > PARAMS.most_first)])
+            for other in others:
+                dense = _without(dense, other)
             far = (found.pages < low) | (found.pages > high)
             pages, cycles = np.append(found.pages[far], dense.pages), np.append(found.cycles[far], dense.cycles)
             found = TlbRound(pages=np.sort(pages), cycles=cycles[np.argsort(pages)])
@@ -187,6 +203,12 @@ class TlbPages:
             middle = (low + high) // 2
             low, high = (middle, high) if self.fits(middle, PARAMS.rise * first.behind) else (low, middle)
         return msgspec.structs.replace(found, counted=low)
+
+
+def _without(curve: TlbRound, step: Step) -> TlbRound:
+    """Return a curve less the height of one of its steps."""
+    taken = np.where(curve.pages > step.risen[1], step.behind - step.before, 0.0)
+    return msgspec.structs.replace(curve, cycles=curve.cycles - taken)
 
 
 def tlb_pages(context: Context, page_bytes: int = SMALL_PAGE) -> TlbPages | None:
@@ -236,11 +258,14 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
             seen = [(step, pooled(rounds))] * PARAMS.seen
         entries, penalty = (f"tlb.l{level + 1}.{what}.{name}" for what in ("entries", "miss_penalty"))
         if seen and len(seen) >= min(PARAMS.seen, len(rounds)):
-            cycles = quantile_of_rounds([each[level] for each in costs], MIDDLE)  # differences vary both ways
+            value, low, high = quantile_of_rounds([each[level] for each in costs], MIDDLE)  # differences vary both ways
+            bias = PARAMS.bias[0] + PARAMS.bias[1] * value
             yield _entries(entries, seen, level)
-            cycles = cycles._replace(low=max(cycles.low, 0.0))
+            cycles = Interval(value, max(low - bias, 0.0), high + bias)
             miss = decide.measured(penalty, cycles, "cycles", METHOD, f"tlb_{name}")
-            yield decide.as_precise(miss, PARAMS.precise * cycles.value)
+            # rounds that others disturb widen one side only; where both are wide, rounds don't agree on a value
+            surer = min(value - cycles.low, cycles.high - value)
+            yield miss if surer <= PARAMS.precise * value else decide.as_precise(miss, 0.0)
             continue
         reason = f"no step up to {reach} pages"
         end = float(

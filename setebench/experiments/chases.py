@@ -23,6 +23,13 @@ Lines = NDArray[np.int64]
 
 LINE, NEXT, OTHERS = Base("line"), Base("next"), Base("others")
 
+ALWAYS = ((0, 1), (1, 0))
+"""Which two of a page's four lines are timed, the first one with a TLB miss, in successive samples."""
+
+TURNS = ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2), (1, 0), (3, 2), (2, 0), (3, 1), (3, 0), (2, 1))
+"""The same, where each line is behind another first line than the last time, and at another distance on each page. So a
+prefetcher that remembers which lines of a page followed brings none."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChaseParams:
@@ -31,6 +38,7 @@ class ChaseParams:
     steps: int = 512  # loads of one timed chase: the bracket's bias is 0.01 cycles a load, and few meet an interrupt
     samples: int = 24  # paired samples of a chase in a round
     settle: int = 4  # traversals of all lines before timing, after which even random replacement has evicted others
+    turns: tuple[tuple[int, int], ...] = ALWAYS  # lines of a page that are timed, if translation is; see `TURNS`
     run_pages: int = 16  # one of so many aligned pages is used, as neighbouring pages may share a TLB entry
 
 
@@ -80,14 +88,16 @@ def translation_cycles(
     on its own page) after a chase through `others` (addresses that evict translations), minus the time of loads of
     other lines of the same pages right afterwards, which come from the same level but hit the TLB."""
     params, warmup = params or ChaseParams(), 2
-    again = targets ^ TLB_PAGE_BYTES // 2
-    for lines in (others, targets, again):
+    away = context.fresh_rng().permuted(
+        np.tile(np.arange(2, TLB_PAGE_BYTES // region.line_size, 2), (len(targets), 1)), axis=1
+    )
+    several = [targets, *(targets ^ away[:, :3].T * region.line_size)]
+    for lines in (others, *several):
         context.machine.link(region, lines)
     count, chase = len(targets), Probe().chase(OTHERS, len(others))
     probe = chase.paired(reference(context).work, Probe().chase(LINE, count), Probe().chase(NEXT, count))
-    # The two sets of lines take turns to be first, so that lines that caches keep favour neither.
-    turn = np.arange(params.samples + warmup) % 2
-    first = np.where(turn, targets[0], again[0])
-    where = {LINE: first, NEXT: targets[0] + again[0] - first, OTHERS: others[0]}
+    turns = np.resize(params.turns, (params.samples + warmup, 2))
+    begins = np.array([lines[0] for lines in several])[turns]
+    where = {LINE: begins[:, 0], NEXT: begins[:, 1], OTHERS: np.repeat(others[:1], len(turns))}
     paired = run_paired(context, probe, where, accesses=count, warmup=warmup)
     return (located(paired, 0) - located(paired, 1)) / count
