@@ -90,7 +90,10 @@ def swept(context: Context, region: Region) -> list[list[Sized]]:
     begin, found = time.monotonic(), []
     for number in rounds(context):
         context.progress(f"working-set sweep, round {number + 1}")
-        found.append(sweep_once(context, region, sizes, params))
+        # Traversing the largest sets takes most of the time, so that only every second round does.
+        found.append(
+            sweep_once(context, region, [each for each in sizes if number % 2 == 0 or each < params.fine], params)
+        )
     context.evidence["sweep_seconds"] = round(time.monotonic() - begin, 2)
     return found
 
@@ -203,7 +206,10 @@ class _Table:
             found = low_of_samples(self.cycles[:, dearest], params.bias_cycles / most)
             if name == "l1" or within[0] <= found.value <= within[1]:
                 limit = min(self._extrapolated(int(dearest[-1]), pure), within[1])
-                return found if limit <= found.high else Interval(limit, found.low, limit + found.high - found.value)
+                high = (1 + (name > "l2") * params.leaks) * found.value  # nearer levels may serve some loads
+                if limit > found.high:
+                    found = Interval(limit, found.low, limit + found.high - found.value)
+                return found._replace(high=max(found.high, high))
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
         return Interval(own, min(own * low, level.low), max(own * high, level.high))
