@@ -43,7 +43,7 @@ def answer(context: Context) -> Iterator[Finding]:
         pages = dict[int, TlbPages | None]()
         for number in rounds(context):
             context.progress(f"round {number + 1}: sets of caches")
-            strides.append(measure_strides(context))
+            strides.append(measure_strides(context, strides))
             shape = first_cache_shape(strides)  # by all rounds so far
             first += [measure_first(context, shape)] if shape else []
             if len(context.calibration.level_cycles) > 2:

@@ -54,31 +54,31 @@ class StrideRound(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[int, ...]
 
 
-def measure_strides(context: Context, params: Params = PARAMS) -> StrideRound:
-    """Measure one round: how many lines at each stride stay in the first cache, against a control in other sets."""
+def measure_strides(context: Context, earlier: Sequence[StrideRound] = (), params: Params = PARAMS) -> StrideRound:
+    """Measure one round: how many lines at each stride stay in the first cache, against a control in other sets. Where
+    there are `earlier` rounds, the search begins at the last one's counts."""
     region = context.allocate(params.region_bytes, max(context.machine.facts.page_sizes))
     octaves = (params.most_stride // params.least_stride).bit_length()
     strides = tuple(params.least_stride << octave for octave in range(octaves))
     try:
-        lines = [2]
-        for stride in strides:
-            lines.append(_staying(context, region, stride, max(2, lines[-1] // 2), params))
+        lines = list[int]()
+        for number, stride in enumerate(strides):
+            near = earlier[-1].lines[number] if earlier else lines[-1] // 2 if lines else 1
+            lines.append(_staying(context, region, stride, max(near, 1), params))
     finally:
         context.machine.release(region)
-    return StrideRound(strides=strides, lines=tuple(lines[1:]))
+    return StrideRound(strides=strides, lines=tuple(lines))
 
 
-def _staying(context: Context, region: Region, stride: int, begin: int, params: Params) -> int:
-    """Find by doubling and bisection how many lines at this stride (bytes) stay; the search begins at `begin` lines."""
+def _staying(context: Context, region: Region, stride: int, near: int, params: Params) -> int:
+    """Find by doubling and bisection how many lines at this stride (bytes) stay, which may be about `near` lines."""
     most = min(params.most_lines, region.size // stride - 1)
-    low, high = 1, begin
-    while high < most and not _outgrown(context, region, stride, high, params):
-        low, high = high, min(2 * high, most)
-    if high == most and not _outgrown(context, region, stride, high, params):
-        return most
+    low, high, count = 1, most + 1, min(near + 1, most)
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _outgrown(context, region, stride, middle, params) else (middle, high)
+        if not _outgrown(context, region, stride, count, params):
+            low, count = count, min(2 * count, most) if high > most else (count + high) // 2
+        else:
+            high, count = count, near if count == near + 1 else (low + count) // 2
     return low
 
 
