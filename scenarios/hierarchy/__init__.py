@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import to_builtins
 
 from setebench.experiments.chases import Pool
-from setebench.experiments.eviction_sets import Evictions
 from setebench.experiments.levels import find_levels
 from setebench.experiments.paired import rounds
 from setebench.results import Finding
@@ -37,6 +36,7 @@ def answer(context: Context) -> Iterator[Finding]:
     strides, evictions, reads = list[StrideRound](), list[EvictionRound](), list[Reads]()
     first, second = list[Replaced](), list[SecondReplaced]()
     tlbs: dict[int, list[TlbRound]] = {SMALL_PAGE: [], HUGE_PAGE: []}
+    whole, end = None, levels.ends_bytes.get("l2", 0.0)
     faults: dict[str, list[FaultRound]] = {name: [] for name, (size, _) in PAGES.items() if size in sizes}
     with ExitStack() as memory:
         pool = memory.enter_context(closing(Pool(context, eviction_sets.PARAMS.pages)))
@@ -47,9 +47,10 @@ def answer(context: Context) -> Iterator[Finding]:
             shape = first_cache_shape(strides)  # by all rounds so far
             first += [measure_first(context, shape)] if shape else []
             if len(context.calibration.level_cycles) > 2:
-                counted, whole = measure_eviction(context, pool, evictions)
-                evictions.append(counted)
-                if shape and whole and (one := measure_second(Evictions(context, pool), whole, shape)):
+                if not eviction_sets.clear(evictions, context.line_size, end):
+                    counted, whole = measure_eviction(context, pool, evictions)
+                    evictions.append(counted)
+                if shape and whole and (one := measure_second(context, pool.region, whole, shape)):
                     second.append(one)
             context.progress(f"round {number + 1}: TLBs")
             for size in (each for each in tlbs if each == SMALL_PAGE or each in sizes):
@@ -65,7 +66,7 @@ def answer(context: Context) -> Iterator[Finding]:
     context.evidence["strides"], context.evidence["evictions"] = map(to_builtins, (strides, evictions))
     yield from first_cache_findings(strides)
     shape = first_cache_shape(strides)
-    outer = second_cache_shape(evictions, context.line_size, levels.ends_bytes.get("l2", 0.0))
+    outer = second_cache_shape(evictions, context.line_size, end)
     yield replacement_finding(context, 1, [each for each in first if shape and each.ways == shape.ways])
     if len(levels.caches) > 1:
         yield from second_cache_findings(evictions, levels, context.line_size)

@@ -47,6 +47,8 @@ class Params:
     taken: float = 0.5  # the same if it ends earlier: conflicts and co-runners take up to half of a cache
     most_sets_log2: int = 18  # log2 of the largest number of sets that is considered
     unclear: float = 0.05  # probability that a bit is hashed, and that it isn't, above which the index is unresolved
+    clear: int = 3  # rounds that end the search if all agree: others would cost time
+    sure: float = 0.99  # probability of the number of sets that ends the search
     agree: int = 2  # rounds that have to find the same ways; fewer give a bound
     by_curve: float = 0.5  # least size, relative to where the level's curve ends: others use a shared cache
 
@@ -162,6 +164,13 @@ def second_cache_shape(
     likely = {each: weight / total for each, weight in weights.items() if weight > 1e-4 * total} if total else {}
     hashed = None if ((chances > params.unclear) & ~sure).any() else int(sure.sum())
     return SecondShape(ways=ways, agreed=found.count(ways), hashed=hashed, sets=likely)
+
+
+def clear(rounds: Sequence[EvictionRound], line: int, end_bytes: float, params: Params = PARAMS) -> bool:
+    """Whether further rounds would hardly change the answer: all agree, and one number of sets is nearly certain."""
+    shape = second_cache_shape(rounds, line, end_bytes, params)
+    agreed = shape is not None and params.clear <= shape.agreed == len(rounds) and shape.hashed is not None
+    return bool(agreed and shape and max(shape.sets.values(), default=0.0) > params.sure)
 
 
 def _mixed_chances(seen: NDArray[np.int64], expected: float, params: Params) -> NDArray[np.float64]:

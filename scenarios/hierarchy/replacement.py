@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from setebench.experiments.conflicts import FILL_TURNS, MOST_LOADS, Lines, Numbers, Sets, load_cycles, missed
-from setebench.experiments.eviction_sets import CacheSet, Evictions
+from setebench.experiments.eviction_sets import CacheSet
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.results import Finding
@@ -100,16 +100,15 @@ def measure_first(context: Context, first: FirstShape) -> Replaced:
         context.machine.release(region)
 
 
-def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> SecondReplaced | None:
+def measure_second(context: Context, region: Region, found: CacheSet, first: FirstShape) -> SecondReplaced | None:
     """Measure one round on an eviction set of the second cache; None where it has too few lines, or there are too few
     that evict from the first cache alone."""
-    context, region, ways, own = evictions.context, evictions.pool.region, found.ways, found.ways + PARAMS.extra
+    ways, own = found.ways, found.ways + PARAMS.extra
     # lines at one offset lie in so many sets of the first cache: several where a way is larger than a page
     colours = max(1, first.bytes // first.ways // TLB_PAGE_BYTES)
     least = int(PARAMS.evictors * first.ways)
     count = PARAMS.groups * (least + int(stats.nbinom.ppf(CONFIDENCE, least, 1 / colours)))
-    evictions.turns = found.turns
-    others, lines = evictions.resident(found.others, count), found.own[: own + ways + 1]
+    others, lines = found.others[:count], found.own[: own + ways + 1]
     if len(lines) < own + ways + 1 or len(others) < count:
         return None
     evictors = others.reshape(PARAMS.groups, -1)

@@ -155,16 +155,6 @@ class Evictions:
             found[found] = again > 0.5
         return found
 
-    def resident(self, lines: Lines, wanted: int) -> Lines:
-        """Return up to `wanted` of these `lines`, chosen so that the cache can hold all of them at once."""
-        held = lines[:1]
-        for line in lines[1:]:
-            if len(held) == wanted:
-                break
-            if self.fraction(int(line), held, limit=self.params.screened) < self.params.screened:
-                held = np.append(held, line)
-        return held
-
     def find(self, victim: int, candidates: Lines) -> CacheSet | None:
         """Return a minimal eviction set for a victim, from candidates (addresses in random order) that share its sets
         in nearer caches; None if these don't evict the victim, or if tests keep contradicting each other."""

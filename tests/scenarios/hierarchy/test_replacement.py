@@ -110,7 +110,7 @@ def test_a_second_cache(inclusion: str) -> None:
     assert found is not None
     whole = evictions.whole(found, np.setdiff1d(rest, found.evictors))
     for _ in range(6):
-        one = measure_second(evictions, whole, FIRST)
+        one = measure_second(context, pool.region, whole, FIRST)
         rounds += [one] if one else []
     values = {each.parameter.removeprefix("cache."): each.value for each in second_findings(context, rounds)}
     assert values["l1.inclusive_in_l2"] is (False if inclusion == "exclusive" else None)
