@@ -39,13 +39,14 @@ class Prefetching:
 class Evidence:
     """What one thread measured. A jump is the number of requests after which their time jumps, with times in `unit`
     (cycles that a miss takes longer than a hit): `loads`, that of bursts of loads; `hits`, that of a hit in L2 behind
-    such bursts (None: not measured). `queue_before` says whether a hit in L1 waits as well; `prefetching` are results
-    by hint, `fills` the level that each hint fills, `disturbed` the share of bursts beside an SMT co-runner."""
+    such bursts (None: not measured). `queue_before` is how many loads make a hit in L1 wait as well, 0 if none did;
+    `prefetching` are results by hint, `fills` the level that each hint fills, `disturbed` the share of bursts beside an
+    SMT co-runner."""
 
     unit: float
     loads: Jump
     hits: Jump | None = None
-    queue_before: bool = False
+    queue_before: int = 0
     prefetching: tuple[Prefetching, ...] = ()
     fills: dict[str, str] = field(default_factory=dict)
     disturbed: float = 0.0
@@ -59,12 +60,11 @@ class Evidence:
 
     @property
     def alike(self) -> bool:
-        """Whether hits behind loads confirm the number of entries that loads show: it is the number that hits show, or
-        one that some of their rounds show, and smaller. Some rounds show one more, as a hit behind loads that fill the
-        queue only waits until the first of them has left, which is soon."""
-        if self.hits is None or self.hits.last is None or not self.loads.certain:
+        """Whether hits behind loads confirm the number of entries that loads show: they show the same, or one more, as
+        a hit behind loads that fill the queue only waits until the first of them has left, which is soon."""
+        if self.hits is None or self.hits.last is None or self.loads.last is None:
             return False
-        return self.loads.last in range(self.hits.low + 1, self.hits.last + 2)
+        return self.loads.certain and self.hits.last <= self.loads.last <= self.hits.last + 1
 
     def plain(self) -> dict[str, Any]:
         """Return this evidence as plain values for the result file and the plot, with curves in cycles."""
@@ -105,7 +105,7 @@ class Questions:
         few, many = params.chain_steps
         short, long = (self.calm(bursts.line(ALONE, steps)[LOADED]) for steps in params.chain_steps)
         self._steps = max(int(params.chain * self.unit * (many - few) / max(long - short, 1.0)), 1)
-        self._chain = min(self._level(bursts.line(ALONE, self._steps)[LOADED]) for _ in range(params.tries))
+        self._chain = self._near(0)
         self._searches: dict[str, Search] = {}
 
     def all(self, levels: tuple[str, ...]) -> Evidence:
@@ -129,12 +129,12 @@ class Questions:
                     self.context.progress(f"{what}, epoch {epoch + 1}")
                     self.bursts.refresh()
                     search.again()
-        loads = self._searches[LOADS].found
+        loads, hits = self._searches[LOADS].found, self._found(HITS) if self.controls.second else None
         return Evidence(
             unit=self.unit,
             loads=loads,
-            hits=self._found(HITS) if self.controls.second else None,
-            queue_before=self._queue_before(loads),
+            hits=hits,
+            queue_before=self._queue_before(loads.last or 0, entries(hits, HITS) if hits else 0),
             prefetching=tuple(
                 Prefetching(burst, hints[hint], self._found(hint), self._found(LINES) if hint == second else NO_JUMP)
                 for hint, burst in bursts.items()
@@ -165,13 +165,17 @@ class Questions:
     def _hit_behind(self, count: int) -> float:
         return self.waiting(Burst(count=count))
 
-    def _queue_before(self, loads: Jump) -> bool:
-        """Whether a hit in L1 waits behind as many loads as are in flight: then a queue before L1 is full."""
-        if loads.last is None or loads.last < 2:
-            return False
-        burst = Burst(count=loads.last)
-        least = min(self._level(self.bursts.line(burst, self._steps)[LOADED]) for _ in range(self.params.tries))
-        return least - self._chain > self.params.half * self.unit
+    def _queue_before(self, loads: int, hits: int) -> int:
+        """Return behind how many loads a hit in L1 waits, 0 if it doesn't: then a queue before L1 is full. Tried are as
+        many as are in flight (`loads`), or as many as make a hit in L2 wait (`hits`) if that is clearly more, and half
+        of them: where memory is busy, bursts alone prolong the chain."""
+        count = hits if hits > loads + self.params.next_to else loads
+        return count if count > 1 and self._near(count) - self._near(count // 2) > self.params.half * self.unit else 0
+
+    def _near(self, count: int) -> float:
+        """Return the least cycles that a hit in L1 took behind so many loads."""
+        lines = [self.bursts.line(Burst(count=count), self._steps) for _ in range(self.params.tries)]
+        return min(self._level(times[LOADED]) for times in lines)
 
     def _set_out(self, burst: Burst) -> tuple[float, float]:
         """Return two times of a burst, in units: until all requests have started, and of loading a late line then."""

@@ -97,7 +97,7 @@ def l2_demand(evidence: Evidence, params: Params) -> Finding:
         return _measured(name, loads, "a load from memory waits for the one before", "loads")
     if loads.last is None:
         why = f"time never jumps up to {loads.most} loads"
-    elif evidence.queue_before:
+    elif 0 < evidence.queue_before <= loads.last:
         why = HIDDEN
     elif hits is None:
         why = "hidden by level 1 as far as is known: no line was kept in level 2"
