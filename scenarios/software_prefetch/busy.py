@@ -33,7 +33,8 @@ def blocking(trials: Trials) -> Iterator[Finding]:
             yield decide.unavailable(parameter, "string", "no prefetch hint was seen to bring lines anywhere")
             continue
         means = _levels(trials, [_access(trials, kind, work) for work in (0, additions)])
-        found = trials.unless_ignored(blocks(means, additions, trials.unit, trials.params))
+        found = blocks(means, additions, trials.unit, trials.params)
+        found = trials.unless_ignored(found) if kind == "prefetch" else found
         yield found.finding(parameter, "string", method)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from setebench.experiments.bursts.controls import NONE, UNSTEADY
+from setebench.experiments.bursts.controls import NONE, UNCLEAR, UNSTEADY
 from setebench.probe import HINTS
 from setebench.results import Finding
 from setebench.stats import decide
@@ -29,7 +29,7 @@ def chosen(fills: Mapping[str, Sequence[str]]) -> str:
 
 def landed(found: Sequence[str]) -> Answer:
     """Infer the level that a hint fills from its samples: all in which it worked steadily must show the same level."""
-    levels = {level for level in found if level not in (NONE, UNSTEADY)}
+    levels = {level for level in found if level not in (NONE, UNSTEADY, UNCLEAR)}
     silent = sum(level == NONE for level in found)
     if len(levels) == 1:
         (level,) = levels

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 class Params:
     """How much is measured, and which shares decide: a share passes a threshold if its 95 % interval does."""
 
-    bursts: int = 8  # programs of a question, each on new lines, with 15 repetitions of each state
+    bursts: int = 4  # programs of a question, each on new lines, with 20 repetitions of each state
     clear: float = 0.7  # a share above it is the rule
     small: float = 0.3  # a share below it is an exception: a line that was evicted, a prefetch without an entry
     quiet: float = 0.8  # least share of lines without a prefetch that are in memory; else something else loads them
@@ -35,4 +35,4 @@ class Params:
 
     def quicker(self) -> Params:
         """Return the settings of --fast: half as many samples."""
-        return replace(self, bursts=4, store_rounds=4, touches=16)
+        return replace(self, bursts=2, store_rounds=4, touches=16)

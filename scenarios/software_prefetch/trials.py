@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from setebench.experiments.bursts.bursts import FLUSHED, Bursts, Others, Times
-from setebench.experiments.bursts.controls import Controls
+from setebench.experiments.bursts.controls import NONE, UNSTEADY, Controls
 from setebench.experiments.calibrate import step_ticks
 from setebench.probe import Probe
 from setebench.results import Finding, Value
@@ -113,6 +113,6 @@ class Trials:
     def unless_ignored(self, found: Answer) -> Answer:
         """Return `found`; or no value, if it says that prefetches did nothing while the hint does nothing in the
         simplest case either, as some CPUs ignore a hint for seconds."""
-        if found.value in NOTHING_DONE and self.controls.landed(self.hint) not in ("l1", "l2", "l3"):
+        if found.value in NOTHING_DONE and self.controls.landed(self.hint) in (NONE, UNSTEADY):
             return Answer(reason=f"prefetches {self.hint} do nothing at all at this time; {QUIETER}")
         return found

@@ -27,10 +27,10 @@ class Params:
     """Tunables of the control (the timed code that shows a co-runner) and of waiting for a co-runner to leave."""
 
     nops: int = 120  # no-operations in the control's loop; longer loops may not fit a cache of decoded instructions
-    rounds: int = 200  # rounds of that loop
+    rounds: int = 100  # rounds of that loop
     additions: int = 2000  # dependent additions after the loop
     steps: int = 40  # clock steps that the additions last at least, so that one step more is no false alarm
-    repetitions: int = 5  # runs of a control; the slowest is ignored, as an interrupt may have hit it
+    repetitions: int = 4  # runs of a control; the slowest is ignored, as an interrupt may have hit it
     alone_fraction: float = 0.9  # of the fastest pace; less shows a co-runner, which takes 25 %; clock steps add 5 %
     first_controls: int = 60  # controls that determine the fastest pace
     pause_cycles: int = 1 << 21  # wait between two controls: a co-runner that runs some milliseconds must not hit all

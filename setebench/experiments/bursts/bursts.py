@@ -50,11 +50,12 @@ class BurstParams:
     edge_lines: int = 2  # lines at each end of a page that are no targets: there one miss may start a stream prefetcher
     settle_cycles: int = 2000  # wait after flushes and prefetches: longer than any access to memory
     repetitions: int = 8  # repetitions of a burst with the same targets
-    line_repetitions: int = 15  # repetitions of each state of the line
+    line_repetitions: int = 10  # repetitions of each state of the line behind a burst
+    alone_repetitions: int = 20  # the same without a burst, of which more are needed
     warmup: int = 2  # first repetitions, which fetch the probe's code and aren't counted
     line: float = 0.5625  # offset of the line in its page, in pages; an even line, as bursts begin with an odd one
     aside: float = 0.21875  # distance of lines of other sets from the line, in pages
-    turns: int = 3  # traversals of the evictors: with other policies than LRU one may leave the line in level 1
+    turns: int = 2  # traversals of the evictors: with other policies than LRU one may leave the line in level 1
     before: int = 3  # dependent hits before the load of the line, in which time all misses of the burst are issued
 
 
@@ -153,11 +154,12 @@ class Bursts:
     ) -> dict[str, Times]:
         """Run a probe with states of its line in random order, and return cycles, shape (repetitions, intervals), by
         state. `others` returns addresses of further bases, given each repetition's state and all usual addresses."""
-        drawn = np.resize(np.array(states), self.params.warmup + len(states) * self.params.line_repetitions)
+        times = self.params.line_repetitions if targets else self.params.alone_repetitions
+        drawn = np.resize(np.array(states), self.params.warmup + len(states) * times)
         drawn[self.params.warmup :] = self.rng.permutation(drawn[self.params.warmup :])
         places = self.placements(drawn)
-        times = self._run(probe, targets, places | (others(drawn, places) if others else {}))
-        return {state: times[drawn[self.params.warmup :] == state] for state in states}
+        cycles = self._run(probe, targets, places | (others(drawn, places) if others else {}))
+        return {state: cycles[drawn[self.params.warmup :] == state] for state in states}
 
     def pushed_out(self, probe: Probe) -> Probe:
         """Append to `probe` traversals of all evictors, and a load of the line in state "loaded", else of another one.

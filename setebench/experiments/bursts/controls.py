@@ -21,8 +21,8 @@ from setebench.experiments.bursts.bursts import (
 )
 from setebench.scenario import Context
 
-NONE, UNSTEADY = "none", "unsteady"
-"""Results for a prefetch hint that leaves lines in memory always, or sometimes."""
+NONE, UNSTEADY, UNCLEAR = "none", "unsteady", "unclear"
+"""Results for a prefetch hint that leaves lines in memory always, sometimes, or brings them to one of two levels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,9 @@ class ControlParams:
     """Tunables of the controls. A load is far if its time shows memory, near if it shows level 1 or 2."""
 
     pages: tuple[int, ...] = (8, 12, 16, 24, 32, 48)  # evictors tried, one a page
-    lines: tuple[int, ...] = (256, 384, 576, 864, 1296, 1944, 2916, 4374)  # the same of a dense block
-    bursts: int = 4  # runs of each number of evictors, or of each hint, before a decision
-    most_bursts: int = 32  # runs at most, if the times of near states don't differ clearly before
+    lines: tuple[int, ...] = (256, 384, 576, 864, 1296, 1944, 2916)  # the same of a dense block
+    bursts: int = 3  # runs of each number of evictors, or of each hint, before a decision
+    most_bursts: int = 24  # runs at most, while times are neither precise nor clearly different
     errors: float = 4.0  # standard errors by which these times must differ
     least_cycles: float = 2.0  # least difference of two levels' times in cycles; less may be drift
     far: float = 0.3  # largest share of lines evicted from level 1 whose loads are far
@@ -40,7 +40,7 @@ class ControlParams:
     way: float = 0.75  # fraction of the difference between flushed and loaded lines from which a load is far
     silent: float = 0.8  # share of far loads from which the prefetches of a run count as dropped
     steady: float = 0.5  # least fraction of runs in which a hint must have had an effect
-    precise: float = 2.0  # cycles; largest error of the delay behind a hint, two standard errors
+    precise: float = 2.0  # cycles; largest error of a delay, two standard errors
     nearest: float = 3.5  # cycles that a line in level 1 takes at most longer than one just loaded
     inside: float = 0.5  # fraction of the difference between levels 2 and 1 below which a line is in level 1
     outside: float = 1.6  # the same, above which a line is beyond level 2
@@ -83,6 +83,7 @@ class Controls:
             self._plateau(counts, apart)
             for counts, apart in ((self.params.pages, PAGE_BYTES), (self.params.lines, self._bursts.size))
         )
+        self._bursts.evictors = self._bursts.evictors if self.second else (1, PAGE_BYTES)
         self.loaded, self.evicted = self._near_states()
         self._context.evidence["controls"] = {
             "evictors": self._bursts.evictors,
@@ -106,8 +107,8 @@ class Controls:
         return False
 
     def _near_states(self, burst: Burst = ALONE, hint: str = "") -> list[Near]:
-        """Time the line in all states until the near ones differ clearly or `most_bursts` is reached, and return the
-        summaries of all states but the flushed one. Without a hint, `unit` is measured again."""
+        """Time the line in all states until delays are precise (without a hint: or clear) or `most_bursts` is reached,
+        and return the summaries of all states but the flushed one. Without a hint, `unit` is measured again."""
         states = STATES if hint else STATES[:3]
         samples: dict[str, list[Times]] = {state: [] for state in states}
         while True:
@@ -125,15 +126,15 @@ class Controls:
                 done = [each for each, far in own if far < self.params.silent]
                 joined[PREFETCHED] = np.concatenate(done or samples[PREFETCHED])
             found = [Near.of(joined[state], limit) for state in states if state != FLUSHED]
-            gap = abs(found[1].mean - found[0].mean) / max(float(np.hypot(found[0].error, found[1].error)), 1e-9)
-            clear = not self.params.errors / 2 < gap < 2 * self.params.errors
-            clear &= not hint or 2 * float(np.hypot(found[0].error, found[-1].error)) < self.params.precise
-            if clear or len(samples[LOADED]) >= self.params.most_bursts:
+            error = float(np.hypot(found[0].error, found[-1].error))
+            clear = not hint and found[1].mean - found[0].mean > 2 * self.params.errors * error
+            if clear or 2 * error < self.params.precise or len(samples[LOADED]) >= self.params.most_bursts:
                 return found
 
     def landed(self, hint: str) -> str:
-        """Return the level that prefetches from memory with this hint fill: l1, l2, l3 (beyond level 2), `NONE` or
-        `UNSTEADY`. If prefetches have no effect alone, they are tried right after a hit in their page (`warmed`)."""
+        """Return the level that prefetches from memory with this hint fill: l1, l2, l3 (beyond level 2), `NONE`,
+        `UNSTEADY` or `UNCLEAR`. Prefetches without effect are tried again right after a hit in their page
+        (`warmed`)."""
         self._context.progress(f"where prefetches {hint} land")
         for warmed in [True] if hint in self.warmed else [False, True]:
             found = self._landed(hint, replace(ALONE, warmed=warmed))
@@ -154,13 +155,14 @@ class Controls:
         if self.stayed < 1 - self.params.far or silent > 1 - self.params.steady or prefetched.far > self.params.far:
             return UNSTEADY
         over, error = prefetched.mean - loaded.mean, 2 * float(np.hypot(loaded.error, prefetched.error))
-        self._way = min(self._way, max(evicted.mean - loaded.mean, self.params.least_cycles))
+        if self.second:
+            self._way = min(self._way, max(evicted.mean - loaded.mean, self.params.least_cycles))
         inside, outside = (part * self._way for part in (self.params.inside, self.params.outside))
         if over + error < min(inside, self.params.nearest):
             return "l1"
-        if self.params.nearest < over - error and over + error < inside:
+        if self.second and self.params.nearest < over - error and over + error < inside:
             self._way = over  # so a level comes before that of evicted lines
             return "l2"
         if not self.second or over - error < inside or over - error < outside < over + error:
-            return UNSTEADY
+            return UNCLEAR
         return "l2" if over < outside else "l3"
