@@ -24,8 +24,9 @@ ADDITIONS, OWN, NONE = "additions", "own", "none"
 """Kinds of stores besides the hints: dependent additions in place of the store (the baseline), a line that this core
 wrote last, and a line that other cores hold and that was not prefetched."""
 
-BASELINE_ADDITIONS, LINES = 8, 32
-"""Additions of the baseline: so many that brackets can't hide any. Lines of a repetition, one per page."""
+BASELINE_ADDITIONS, LINES = 8, 16
+"""Additions of the baseline: so many that brackets can't hide any. Lines of each kind, one per page, whose stores are
+timed together: a clock of 30 ticks a step is too coarse for one store of 3 cycles."""
 
 TARGETS = Base("stored lines")
 
@@ -81,34 +82,39 @@ class Stores:
         """Return mean cycles, by kind, of a store with a full fence to a line that another core has loaded. The fence
         waits until the store is written."""
         bursts, context = self._trials.bursts, self._trials.context
-        targets = bursts.targets(LINES)
-        dealt = [kinds[n] for n in bursts.rng.permutation(np.arange(LINES) % len(kinds))]
-        lines = [TARGETS + target for target in targets]
+        pages, last = LINES * len(kinds), PAGE_BYTES - bursts.size
+        targets = np.array(bursts.targets(pages)).reshape(len(kinds), LINES).tolist()
+        order = bursts.rng.permutation(len(kinds)).tolist()
         probe, holder = Probe(), Probe().barrier()
-        for line in lines:
-            probe, holder = probe.flush(line), holder.load(line)
+        for target in np.ravel(targets).tolist():
+            probe, holder = probe.flush(TARGETS + target), holder.load(TARGETS + target)
         probe = bursts.settled(probe).barrier().barrier()
-        for number, kind in enumerate(dealt):
-            warmer = TARGETS + (targets[number] - targets[number] % PAGE_BYTES + PAGE_BYTES - bursts.size)
-            probe = self._store(probe, (lines[number], warmer), number, kind)
-        repetitions = 2 * bursts.params.line_repetitions
+        for number in order:
+            lines = [(TARGETS + at, TARGETS + (at - at % PAGE_BYTES + last)) for at in targets[number]]
+            probe = self._stored(probe, lines, number, kinds[number])
         bursts.refresh()
-        placed = {TARGETS: np.array([bursts.base(LINES) for _ in range(repetitions + 2)])}
+        placed = {TARGETS: np.array([bursts.base(pages) for _ in range(bursts.params.alone_repetitions + 2)])}
         probes = {self._own: probe, self._others[0]: holder.fence().barrier()}
         ticks = context.machine.run_together(probes, placed, warmup=2)[self._own]
         times = np.asarray(ticks * bursts.cycles_per_tick, dtype=np.float64)
-        return {kind: self._trials.mean(times[:, [each == kind for each in dealt]].ravel()) for kind in kinds}
+        return {kind: self._trials.mean(times[:, number]) / LINES for number, kind in enumerate(kinds)}
 
-    def _store(self, probe: Probe, place: tuple[Operand, Operand], number: int, kind: str) -> Probe:
-        target, warmer = place
-        probe = probe.load(warmer).fence()
-        if kind == OWN:
-            probe = probe.store(target)
-        elif kind not in (ADDITIONS, NONE):
-            probe = probe.prefetch(target, kind)
-        # stores may have a TLB of their own, which loads don't fill: store to another line of the page before
-        probe = self._trials.bursts.settled(probe).store(warmer).fence().start(number)
-        return (probe.add(BASELINE_ADDITIONS) if kind == ADDITIONS else probe.store(target)).fence().stop(number)
+    def _stored(self, probe: Probe, lines: Sequence[tuple[Operand, Operand]], number: int, kind: str) -> Probe:
+        """Append to `probe` the interval `number`, of stores to `lines`, each with another line of its page."""
+        for target, warmer in lines:
+            probe = probe.load(warmer).fence()
+            if kind == OWN:
+                probe = probe.store(target)
+            elif kind not in (ADDITIONS, NONE):
+                probe = probe.prefetch(target, kind)
+            probe = self._trials.bursts.settled(probe)
+        # stores may have a TLB of their own, which loads don't fill: store to another line of each page before
+        for _, warmer in lines:
+            probe = probe.store(warmer)
+        probe = probe.fence().start(number)
+        for target, _ in lines:
+            probe = (probe.add(BASELINE_ADDITIONS) if kind == ADDITIONS else probe.store(target)).fence()
+        return probe.stop(number)
 
 
 def store_latency(parameter: str, cycles: Sequence[float], method: str, params: Params) -> Finding:
