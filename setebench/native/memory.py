@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.host.cgroup import read_limits
+from setebench.host.environment import read_limits
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import MemoryNode, Region
 from setebench.text import GIBI, KIBI, MEBI, in_bytes

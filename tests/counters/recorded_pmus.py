@@ -6,7 +6,7 @@ from pathlib import Path
 
 from setebench.host.processor import Processor, read_processor
 from setebench.host.tree import Tree
-from setebench.native.perf.sysfs import Pmu, read_pmus
+from setebench.native.perf.messages import Pmu, read_pmus
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "pmus"
 

@@ -9,7 +9,7 @@ from recorded_pmus import pmus
 
 from setebench.errors import SetebenchError
 from setebench.native.perf.encode import Term, encode, table_terms
-from setebench.native.perf.sysfs import Bits, Pmu
+from setebench.native.perf.messages import Bits, Pmu
 from setebench.native.perf.tables import EventSpec, load_tables
 
 HASWELL, ZEN, GUEST = (pmus(machine) for machine in ("haswell_ep", "zen5", "guest"))

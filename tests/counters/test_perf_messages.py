@@ -11,8 +11,7 @@ from trees import write_tree
 
 from setebench.host.environment import Hypervisor
 from setebench.native.perf.attributes import Attributes, Flag, Type
-from setebench.native.perf.messages import Request, Situation, explain, read_situation
-from setebench.native.perf.sysfs import Pmu
+from setebench.native.perf.messages import Pmu, Request, Situation, explain, read_situation
 
 CORE = Pmu(name="cpu", type=4)
 UNCORE = Pmu(name="uncore_imc_0", type=12, cpus=(0,))

@@ -18,8 +18,7 @@ from setebench.machine import Region
 from setebench.native.machine import NativeMachine
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import Attributes, Flag, Software, Type
-from setebench.native.perf.messages import Request, explain, read_situation
-from setebench.native.perf.sysfs import core_pmus, read_pmus
+from setebench.native.perf.messages import Request, core_pmus, explain, read_pmus, read_situation
 from setebench.probe import Base, Probe
 
 pytestmark = pytest.mark.usefixtures("counting_permitted")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.host.cgroup import Limits
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check, PageReport, row
-from setebench.host.environment import Environment, Memory
+from setebench.host.environment import Environment, Limits, Memory
 from setebench.text import in_bytes, ranges
 
 ENOUGH_BYTES = 1 << 30  # buffers of several times the largest last-level cache, and room for tables

@@ -23,8 +23,16 @@ from setebench.host.processor import read_processor
 from setebench.host.tree import Tree
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import EVERYBODY, USER_ONLY, Attributes, Flag, Software, Type
-from setebench.native.perf.messages import Request, Situation, explain, no_pmu, read_situation, user_only
-from setebench.native.perf.sysfs import Pmu, core_pmus
+from setebench.native.perf.messages import (
+    Pmu,
+    Request,
+    Situation,
+    core_pmus,
+    explain,
+    no_pmu,
+    read_situation,
+    user_only,
+)
 from setebench.native.perf.tables import CYCLES_COUNTER, EventSpec, grouped, table_for, why_none
 
 FIELDS = ("config", "config1", "config2")
