@@ -17,7 +17,7 @@ from setebench.fleet import reading
 from setebench.fleet.examine import Column, Tested, answer_text, test_of
 from setebench.fleet.reading import folded, in_order
 from setebench.results import Document, Finding, Outcome
-from setebench.stats.nodes import robust
+from setebench.stats.nodes import limit
 
 ALARM = 0.05
 """Probability of any false alarm in a whole comparison of equal nodes."""
@@ -144,7 +144,7 @@ def _parameter(test: Tested) -> Parameter:
     numeric: dict[str, Any] = {}
     if found is not None and runs is not None:
         one_run = float(np.sqrt(found.between + max(found.within, float(np.median(runs.stated)))))
-        reach = robust.limit(OUTSIDE, found.means.degrees) * one_run
+        reach = limit(OUTSIDE, found.means.degrees) * one_run
         ends = {"low": test.centre - reach, "high": test.centre + reach} if np.isfinite(reach) else {}
         spreads = {"within": found.within**0.5, "between": found.between**0.5, "repeated": found.repeated}
         numeric = {"runs": int(runs.runs.sum()), **spreads, **ends}
@@ -219,7 +219,7 @@ def _widened(parameter: Parameter, chance: float) -> Parameter:
     if isinstance(centre, str) or low is None or high is None:
         return parameter
     degrees = parameter.nodes // 2
-    reach = (high - low) / 2 * robust.limit(chance, degrees) / robust.limit(OUTSIDE, degrees)
+    reach = (high - low) / 2 * limit(chance, degrees) / limit(OUTSIDE, degrees)
     return msgspec.structs.replace(parameter, low=centre - reach, high=centre + reach)
 
 

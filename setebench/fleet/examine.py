@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.results import Finding, Outcome
-from setebench.stats.nodes import categories, components, robust
+from setebench.stats.nodes import Components, Runs, answers, components, sum_up, tail
 
 Numbers = NDArray[np.float64]
 
@@ -85,8 +85,8 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     p: Numbers
     centre: float
     texts: list[str] | None = None
-    runs: components.Runs | None = None
-    spread: components.Components | None = None
+    runs: Runs | None = None
+    spread: Components | None = None
 
     def shown(self, value: float) -> float | str:
         """A number as it is, an answer as its text."""
@@ -111,8 +111,8 @@ def test_of(column: Column, nodes: int) -> Tested | None:
 
 def _numbers(column: Column, nodes: int) -> Tested:
     node, value, error = map(np.array, zip(*column.numbers, strict=True))
-    present, runs = components.sum_up(node, value, error, nodes)
-    found = components.components(runs)
+    present, runs = sum_up(node, value, error, nodes)
+    found = components(runs)
     away, error = runs.mean - found.means.centre, np.sqrt(found.variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         in_errors = np.where(away == 0, 0.0, away / error)
@@ -121,7 +121,7 @@ def _numbers(column: Column, nodes: int) -> Tested:
         unit=column.unit,
         nodes=present,
         values=runs.mean,
-        p=robust.tail(in_errors, found.degrees),
+        p=tail(in_errors, found.degrees),
         centre=found.means.centre,
         runs=runs,
         spread=found,
@@ -132,7 +132,7 @@ def _answers(column: Column, said: Sequence[tuple[int, str]], nodes: int) -> Tes
     """By nodes and what they say, which is at least one answer."""
     codes = {text: code for code, text in enumerate(dict.fromkeys(text for _, text in said))}
     node, code = np.array([(node, codes[text]) for node, text in said]).T
-    found = categories.answers(node, code, nodes)
+    found = answers(node, code, nodes)
     return Tested(
         parameter=column.parameter,
         unit=column.unit,

@@ -5,35 +5,35 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from setebench.stats.nodes import components, robust
+from setebench.stats import nodes as estimates
 
 Rng = np.random.Generator
 
 
 def fleet(
     rng: Rng, nodes: int, runs: int, between: float = 1.0, within: float = 2.0, stated: float = 0.0
-) -> components.Runs:
+) -> estimates.Runs:
     node = np.repeat(np.arange(nodes), runs)
     value = 100 + rng.normal(0, between, nodes)[node] + rng.normal(0, within, len(node))
-    return components.sum_up(node, value, np.full(len(node), stated), nodes)[1]
+    return estimates.sum_up(node, value, np.full(len(node), stated), nodes)[1]
 
 
 @pytest.mark.parametrize("runs", [2, 3, 6])
 def test_components_are_found(runs: int) -> None:
     """Of 2,000 nodes: the standard errors of both are some 5 %."""
-    found = components.components(fleet(np.random.default_rng(runs), 2000, runs))
+    found = estimates.components(fleet(np.random.default_rng(runs), 2000, runs))
     assert found.repeated and found.within == pytest.approx(4.0, rel=0.15)
     assert found.between == pytest.approx(1.0, rel=0.45 if runs == 2 else 0.3)
 
 
 def test_without_repeated_runs_intervals_are_what_is_known_of_the_variance_within() -> None:
-    found = components.components(fleet(np.random.default_rng(4), 2000, 1, between=1.0, within=2.0, stated=2.0))
+    found = estimates.components(fleet(np.random.default_rng(4), 2000, 1, between=1.0, within=2.0, stated=2.0))
     assert not found.repeated and found.within == 4.0 and found.between == pytest.approx(1.0, rel=0.4)
 
 
-def p_values(runs: components.Runs) -> np.ndarray:
-    found = components.components(runs)
-    return robust.tail((runs.mean - found.means.centre) / np.sqrt(found.variance), found.degrees)
+def p_values(runs: estimates.Runs) -> np.ndarray:
+    found = estimates.components(runs)
+    return estimates.tail((runs.mean - found.means.centre) / np.sqrt(found.variance), found.degrees)
 
 
 @pytest.mark.parametrize("nodes", [4, 30])
@@ -52,7 +52,7 @@ def test_one_disturbed_run_of_several_makes_no_odd_node() -> None:
         node = np.repeat(np.arange(100), 3)
         value = rng.normal(100, 1, 300)
         value[rng.choice(300, 3, replace=False)] += 200
-        _, runs = components.sum_up(node, value, np.zeros(300), 100)
+        _, runs = estimates.sum_up(node, value, np.zeros(300), 100)
         assert p_values(runs).min() * 100 > 0.05
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from setebench.stats.nodes import robust
+from setebench.stats import nodes as estimates
 
 
 def test_of_many_normal_values_it_is_mean_and_standard_deviation() -> None:
     rng = np.random.default_rng(1)
-    found = robust.spread(rng.normal(7.0, 2.0, 200_000))
+    found = estimates.spread(rng.normal(7.0, 2.0, 200_000))
     assert found.centre == pytest.approx(7.0, abs=0.02) and found.spread == pytest.approx(2.0, rel=0.005)
 
 
@@ -20,7 +20,7 @@ def test_a_minority_moves_it_little(fraction: float, most: float) -> None:
     rng = np.random.default_rng(2)
     values = rng.normal(0, 1, 1000)
     values[: int(1000 * fraction)] = 50.0
-    found = robust.spread(values)
+    found = estimates.spread(values)
     assert abs(found.centre) < 0.7 and 0.9 < found.spread < most
 
 
@@ -31,8 +31,8 @@ def test_distances_of_equal_values_pass_the_limit_at_most_as_often_as_it_says(co
     samples = 20_000 // count
     passed = {0.01: 0, 0.001: 0}
     for values in rng.normal(0, 1, (samples, count)):
-        found = robust.spread(values)
-        p = robust.tail((values - found.centre) / found.spread, found.degrees)
+        found = estimates.spread(values)
+        p = estimates.tail((values - found.centre) / found.spread, found.degrees)
         for level in passed:
             passed[level] += int((p <= level).sum())
     for level, times in passed.items():

@@ -1,1 +1,0 @@
-"""Find nodes of a fleet whose results differ from the others': variance components, robust centres, categories."""
