@@ -30,7 +30,6 @@ from setebench.fleet.plan import Folder, Job, is_safe
 
 LOOK_SECONDS = 1.0  # time between two looks whether a Dask worker is still there
 END_SECONDS = 10.0  # how long a process may take to end
-LONGEST_REASON = 400  # characters
 USABLE = ("idle", "planned", "mixed", "allocated", "mix", "alloc", "completing", "comp")
 """States of Slurm's nodes; jobs wait for what is in use. Others are down."""
 
@@ -128,7 +127,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _last_line(text: bytes | None) -> str:
     lines = (text or b"").decode(errors="replace").strip().splitlines()
-    return f": {lines[-1][-LONGEST_REASON:]}" if lines else ""
+    return f": {lines[-1]}" if lines else ""
 
 
 # -- places -----------------------------------------------------------------------------------------------------------

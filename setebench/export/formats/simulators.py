@@ -25,7 +25,7 @@ def _less(source: Source, level: int, cycles: int) -> Known:
 
 # -- ChampSim ---------------------------------------------------------------------------------------------------------
 
-CHAMPSIM = {1: "L1D", 2: "L2C", 3: "LLC"}
+CHAMPSIM = ("L1D", "L2C", "LLC")
 CHAMPSIM_POLICIES = {"lru": "lru", "random": "random", "srrip": "srrip"}
 CHAMPSIM_PREFETCHERS = {"stride": "ip_stride", "stream": "va_ampm_lite", "next_line": "next_line", "pair": "next_line"}
 
@@ -38,7 +38,7 @@ def champsim_rows(source: Source) -> Iterator[Row]:
     yield "block_size", source.line(1)
     yield "num_cores", assumed(len(source.cores), "cores", "as the system shows")
     yield "ooo_cpu.frequency", derived(lambda hertz: hertz / MEGA, "MHz", (source.hertz(),))
-    for level, name in CHAMPSIM.items():
+    for level, name in enumerate(CHAMPSIM, 1):
         if level not in source.levels:
             yield name, Open(f"cache.l{level}", "the result shows no such level; ChampSim's default stays")
             continue
@@ -74,7 +74,7 @@ def champsim(source: Source, sheet: Sheet) -> Iterator[str]:
 
 # -- gem5 -------------------------------------------------------------------------------------------------------------
 
-GEM5 = {1: "SetebenchL1D(Cache)", 2: "SetebenchL2(Cache)", 3: "SetebenchL3(Cache)", 4: "SetebenchL4(Cache)"}
+GEM5 = ("SetebenchL1D(Cache)", "SetebenchL2(Cache)", "SetebenchL3(Cache)", "SetebenchL4(Cache)")
 GEM5_POLICIES = {
     "lru": "LRURP()",
     "tree_plru": "TreePLRURP()",
@@ -94,7 +94,7 @@ def gem5_rows(source: Source) -> Iterator[Row]:
     alone: of sets, of ways of a tree of pseudo-LRU. Prefetchers have gem5's own numbers. Names: src/mem/cache/Cache.py,
     prefetch/Prefetcher.py, arch/x86/X86TLB.py."""
     for level in source.levels:
-        name = GEM5[level]
+        name = GEM5[level - 1]
         size, _, ways = source.geometry(level)
         yield from ((f"{name} size", reworded(size, lambda bytes: f"'{bytes}B'")), (f"{name} assoc", ways))
         yield f"{name} replacement_policy", source.replacement(level, GEM5_POLICIES, POWERS)
@@ -120,7 +120,7 @@ def gem5(_source: Source, sheet: Sheet) -> Iterator[str]:
 
 # -- Sniper -----------------------------------------------------------------------------------------------------------
 
-SNIPER = {1: "l1_dcache", 2: "l2_cache", 3: "l3_cache", 4: "l4_cache"}
+SNIPER = ("l1_dcache", "l2_cache", "l3_cache", "l4_cache")
 SNIPER_POLICIES = {"lru": "lru", "tree_plru": "plru", "bit_plru": "nru", "random": "random", "srrip": "srrip"}
 SNIPER_TREES = (4, 8)  # ways that it has a tree of pseudo-LRU for
 SNIPER_PREFETCHERS = {"stream": "simple", "stride": "simple"}
@@ -137,7 +137,7 @@ def sniper_rows(source: Source) -> Iterator[Row]:
     yield "core logical_cpus", assumed(max(map(len, source.cores)), "threads", "as the system shows")
     yield "cache levels", assumed(len(source.levels), "levels", "levels that the result has findings of")
     for level in source.levels:
-        name, (groups, why) = SNIPER[level], source.sharing(level)
+        name, (groups, why) = SNIPER[level - 1], source.sharing(level)
         size, sets, ways = source.geometry(level, power_of_two=False)
         yield f"{name} cache_block_size", source.line(level)
         yield f"{name} cache_size", derived(lambda bytes: bytes / KIBI, "KiB", (size,), "in KiB", int)
@@ -147,8 +147,8 @@ def sniper_rows(source: Source) -> Iterator[Row]:
         yield f"{name} shared_cores", assumed(max(map(len, groups)), "cores", why)
         yield f"{name} data_access_time", _less(source, level, PART * (level - 1))
         yield f"{name} tags_access_time", NO_PART
-    yield f"{SNIPER[1]} outstanding_misses", source.count("mshr.l1.demand")
-    yield f"{SNIPER[2]} prefetcher", source.nearest(2, SNIPER_PREFETCHERS)
+    yield f"{SNIPER[0]} outstanding_misses", source.count("mshr.l1.demand")
+    yield f"{SNIPER[1]} prefetcher", source.nearest(2, SNIPER_PREFETCHERS)
     for level, name in ((1, "dtlb"), (2, "stlb")):
         entries, ways = source.tlb(level)
         yield f"{name} size", entries

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from setebench.report.plots.plot import SIZE, SMALL, shown
+from setebench.report.plots.plot import PANEL, SIZE, SMALL, shown
 from setebench.text import MOST_LISTED
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 GREYS = ("0.05", "0.4", "0.65", "0.97")
 """From the nearest level to memory."""
 TOUCHED = "#c08040"
-COLUMNS, HEIGHT = 2, 2.2
-"""Panels beside each other, and inches of one."""
+COLUMNS = 2
+"""Panels beside each other."""
 
 
 def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
@@ -61,7 +61,7 @@ def map_figure(evidence: Mapping[str, Any]) -> Figure:
 
     curves = shown(evidence, "prefetchers")
     rows = -(-len(curves) // COLUMNS)
-    figure = Figure(figsize=(SIZE[0] * COLUMNS, HEIGHT * rows), layout="constrained")
+    figure = Figure(figsize=(SIZE[0] * COLUMNS, PANEL * rows), layout="constrained")
     axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
     for each, (name, curve) in zip(axes, curves.items(), strict=False):
         _heat(each, name, curve)

@@ -32,8 +32,8 @@ SERIES = (
 """Marker, line style and grey of the first, second, ... series: each alone identifies them. Further series have hollow
 markers."""
 
-SIZE = (7.2, 4.8)
-"""Inches of a figure of one pair of axes; a panel beside or below others is as wide."""
+SIZE, PANEL = (7.2, 4.8), 2.0
+"""Inches of a figure of one pair of axes; a panel beside or below others is as wide, and so high."""
 
 LEVEL: dict[str, Any] = {"color": "0.4", "linewidth": 0.9, "linestyle": ":"}
 """A straight line that something is held against."""

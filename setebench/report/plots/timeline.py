@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import SetebenchError
-from setebench.report.plots.plot import LEVEL, SIZE, SMALL, literal, style
+from setebench.report.plots.plot import LEVEL, PANEL, SIZE, SMALL, literal, style
 from setebench.text import GIGA
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ LIMITS = {
 }
 """Lines across a panel: where the level lies, and what it is."""
 
-HEIGHT = 1.9
-"""Inches of a panel."""
-
 Evidence = Mapping[str, Any]
 Panel = dict[str, NDArray[np.float64]]
 
@@ -51,7 +48,7 @@ def timeline_figure(evidence: Evidence) -> Figure:
         raise SetebenchError("there is nothing to plot: the program ended before anything was counted")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(SIZE[0], HEIGHT * (len(panels) + 1)), layout="constrained")
+    figure = Figure(figsize=(SIZE[0], PANEL * (len(panels) + 1)), layout="constrained")
     every = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     starts, ends = (np.array(found[key], float) for key in ("start_seconds", "end_seconds"))
     for axes, (label, columns) in zip(every, panels.items(), strict=True):
