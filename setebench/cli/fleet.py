@@ -115,7 +115,7 @@ def run(**values: Any) -> None:
 
     Exit status: 0 all answered, 1 some answers are missing, 2 bad use, 130 interrupted.
     """
-    from setebench.fleet.plan import Folder, Plan
+    from setebench.fleet.reading import Folder, Plan
     from setebench.fleet.run import Run
 
     with Progress(quiet=values["quiet"]) as progress:
@@ -209,7 +209,7 @@ def repeat(**values: Any) -> None:
     Each run has its own seed, counted from --seed on, and is kept in DIR. The same command continues where it was
     stopped; with a larger -n it adds runs.
     """
-    from setebench.fleet.plan import Folder, Plan
+    from setebench.fleet.reading import Folder, Plan
     from setebench.fleet.run import Place, Run, perform
 
     target = Output.choose(values)

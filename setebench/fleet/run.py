@@ -26,7 +26,7 @@ from typing import Any
 
 from setebench import files
 from setebench.errors import SetebenchError, UsageError
-from setebench.fleet.plan import Folder, Job, is_safe
+from setebench.fleet.reading import Folder, Job, is_safe
 
 LOOK_SECONDS = 1.0  # time between two looks whether a Dask worker is still there
 END_SECONDS = 10.0  # how long a process may take to end
