@@ -33,19 +33,19 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     def objection(self, *roles: str) -> str:
         """Why the count of the first of these roles that has none can't be used, one line; empty where all can."""
-        return next(filter(None, map(self._objection, roles)), "")
-
-    def _objection(self, role: str) -> str:
-        count = self.counts.get(role)
-        if count is None or count.value is None:
-            return f"{role}: {count.reason}" if count is not None and count.reason else f"{role} was not counted"
-        if count.value < 0:
-            return f"{role} went backwards: its counter wraps, or something else resets it"
-        if count.shared:
-            return f"{role} had its counter for {100 * count.running / count.enabled:.0f} % of the time only"
-        if self.verdicts is None or ROLES[role].quantity is Quantity.SYSTEM:  # the kernel's own counts are exact
-            return ""
-        return objection(self.verdicts, role)
+        for role in roles:
+            count = self.counts.get(role)
+            if count is None or count.value is None:
+                return f"{role}: {count.reason}" if count is not None and count.reason else f"{role} was not counted"
+            if count.value < 0:
+                return f"{role} went backwards: its counter wraps, or something else resets it"
+            if count.shared:
+                return f"{role} had its counter for {100 * count.running / count.enabled:.0f} % of the time only"
+            # the kernel's own counts are exact
+            checked = self.verdicts is not None and ROLES[role].quantity is not Quantity.SYSTEM
+            if checked and (why := objection(self.verdicts or {}, role)):
+                return why
+        return ""
 
     def sum(self, *roles: str) -> float:
         """The counts of roles that nothing objects to, added up."""

@@ -116,10 +116,3 @@ def threads_of(c: Ints, s: Ints) -> Ints:
     """The words of hardware threads, a view of shape (CPUs, T_WORDS)."""
     cpus = int(c[at.C_CORES] * c[at.C_THREADS_PER_CORE])
     return s[c[at.C_THREADS] : c[at.C_THREADS] + cpus * at.T_WORDS].reshape(-1, at.T_WORDS)
-
-
-def aligned_zeros(words: int) -> Ints:
-    """Zeros that begin a line of the host's caches."""
-    s = np.zeros(words + at.HOST_LINE_WORDS, dtype=np.int64)
-    first = -(s.ctypes.data // 8) % at.HOST_LINE_WORDS
-    return s[first : first + words]

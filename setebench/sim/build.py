@@ -15,7 +15,6 @@ from setebench.sim.arrays import (
     Frames,
     Ints,
     Space,
-    aligned_zeros,
     fill,
     lines_of,
     threads_of,
@@ -106,7 +105,9 @@ def _level(c: Ints, machine: spec.Machine, index: int, space: Space) -> None:
     owners = machine.core.cores if index < 2 else 1
     fill(c, "L_", level, v)
     c[v + at.L_SET_BITS] = level.sets.bit_length() - 1
-    c[v + at.L_INDEX] = _index(index, level)
+    by_bits = at.BY_BITS if index else at.BY_VIRTUAL_BITS
+    by_number = at.BY_REMAINDER if level.sets & (level.sets - 1) else by_bits
+    c[v + at.L_INDEX] = at.BY_HASH if level.hashed_index else by_number
     limits = c[v + at.L_MSHR_DEMAND_LIMIT : v + at.L_MSHR_HARDWARE_LIMIT + 1]
     limits[limits >= level.mshr_entries] = 0
     c[v + at.L_SLOT_WORDS] = level.mshr_entries + limits.sum()
@@ -118,14 +119,6 @@ def _level(c: Ints, machine: spec.Machine, index: int, space: Space) -> None:
         c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = msgspec.structs.astuple(rules)
     c[v + at.L_PORTS] = space.port(at.UNIT // level.ports, owners)
     c[v + at.L_FILLS] = space.port(units(level.fill_interval_cycles), owners)
-
-
-def _index(index: int, level: spec.Level) -> int:
-    if level.hashed_index:
-        return at.BY_HASH
-    if level.sets & (level.sets - 1):
-        return at.BY_REMAINDER
-    return at.BY_BITS if index else at.BY_VIRTUAL_BITS
 
 
 def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None:
@@ -167,7 +160,9 @@ def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
 
 
 def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generator) -> Ints:
-    s = aligned_zeros(space.words)
+    s = np.zeros(space.words + at.HOST_LINE_WORDS, dtype=np.int64)
+    first = -(s.ctypes.data // 8) % at.HOST_LINE_WORDS  # words that begin a line of the host's caches
+    s = s[first : first + space.words]
     s[at.S_RANDOM] = rng.integers(1, 2**62)
     s[at.S_NOW] = units(float(rng.uniform(1e6, 2e6)))
     for cpu, thread in enumerate(threads_of(c, s)):

@@ -64,17 +64,6 @@ def span(c: Ints, s: Ints, th: int, event: int, until: int, begin: int, end: int
 
 
 @compiled
-def _in_flight(c: Ints, s: Ints, th: int, t: int) -> int:
-    """Misses of level 1 in flight at t, one that begins then among them."""
-    owner = s[th + lay.T_CORE] if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else s[th + lay.T_CPU]
-    base = c[lay.C_LEVEL + lay.L_SLOTS] + owner * c[lay.C_LEVEL + lay.L_SLOT_WORDS]
-    number = 0
-    for entry in range(base, base + c[lay.C_LEVEL + lay.L_MSHR_ENTRIES]):
-        number += s[entry] > t
-    return number
-
-
-@compiled
 def note_load(c: Ints, s: Ints, th: int, arrives: int) -> None:
     """Note a load whose line `arrives`; what S_SERVED and S_ENTRY say of it still holds."""
     core, entry = s[th + lay.T_CORE], s[lay.S_ENTRY]
@@ -84,5 +73,9 @@ def note_load(c: Ints, s: Ints, th: int, arrives: int) -> None:
         cycles = arrives // lay.UNIT - entry // lay.UNIT
         s[th + lay.T_MISS_CYCLE] = entry // lay.UNIT
         count(c, s, core, lay.E_L1D_INFLIGHT_SUM, cycles)
-        count(c, s, core, lay.E_IN_FLIGHT_FOURS, 0 if _in_flight(c, s, th, entry) % FLOOR else cycles)
+        owner = core if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else s[th + lay.T_CPU]
+        base, in_flight = c[lay.C_LEVEL + lay.L_SLOTS] + owner * c[lay.C_LEVEL + lay.L_SLOT_WORDS], 0
+        for each in range(base, base + c[lay.C_LEVEL + lay.L_MSHR_ENTRIES]):  # one that begins then among them
+            in_flight += s[each] > entry
+        count(c, s, core, lay.E_IN_FLIGHT_FOURS, 0 if in_flight % FLOOR else cycles)
         span(c, s, th, lay.E_L1D_INFLIGHT_CYCLES, lay.T_IN_FLIGHT_UNTIL, entry, arrives)

@@ -109,7 +109,11 @@ def _core(draw: Draw, line: int) -> spec.Core:
 
 def _levels(draw: Draw, core: spec.Core) -> tuple[spec.Level, ...]:
     shared = [{"mshr_shared_by_smt": core.threads_per_core == 1 or draw("shared_by_smt")} for _ in range(2)]
-    first = _level(draw, "l1", _of_first(draw, core) | shared[0])
+    entries = draw("l1.mshr_entries")  # which not all causes may get
+    part = max(2, int(entries * draw("mshr_part")))
+    demand, software, hardware = (part if draw.value(share) else 0 for share in SPLIT)
+    own = {"mshr_entries": entries, "mshr_prefetch_limit": software, "mshr_hardware_limit": hardware, **shared[0]}
+    first = _level(draw, "l1", {"mshr_demand_limit": demand if core.out_of_order else 0, **own})
     sets, ways = draw.fitting("l2_shape", lambda shape: shape[0] * shape[1] >= LEAST_GROWTH * first.lines)
     entries = min(int(first.mshr_entries * draw("l2_mshr_factor")), draw("l2_mshr_most"))
     second = _level(draw, "l2", {"sets": sets, "ways": ways, "mshr_entries": entries, **shared[1]})
@@ -125,19 +129,6 @@ def _levels(draw: Draw, core: spec.Core) -> tuple[spec.Level, ...]:
         if sets * last.ways > above.lines:
             levels[-1] = msgspec.structs.replace(last, sets=sets)
     return tuple(levels)
-
-
-def _of_first(draw: Draw, core: spec.Core) -> dict[str, Any]:
-    """Fields of level 1 that say which causes don't get all miss entries."""
-    entries = draw("l1.mshr_entries")
-    part = max(2, int(entries * draw("mshr_part")))
-    demand, software, hardware = (part if draw.value(share) else 0 for share in SPLIT)
-    return {
-        "mshr_entries": entries,
-        "mshr_demand_limit": demand if core.out_of_order else 0,
-        "mshr_prefetch_limit": software,
-        "mshr_hardware_limit": hardware,
-    }
 
 
 def _level(draw: Draw, name: str, own: dict[str, Any]) -> spec.Level:

@@ -40,21 +40,18 @@ class Curve(msgspec.Struct, frozen=True):
     present: list[list[float | None]] = []
     nearest: list[list[int]] = []
 
-    @property
-    def sound(self) -> bool:
-        """Whether everything that is named is there: a result file is anybody's."""
-        rows = [*map(len, self.present), *map(len, self.nearest)]
-        counted = len(self.counts) == len(self.present) == len(self.nearest) and len({*rows}) == 1
-        return counted and {*self.counts} <= {*range(1, len(self.touched) + 1)} and {*self.touched} <= {*range(rows[0])}
-
 
 def curve_of(readings: Readings, name: str) -> Curve:
-    """A curve of the result, one of nothing where there is none."""
+    """A curve of the result, one of nothing where there is none, or where something that is named is not there: a
+    result file is anybody's."""
     try:
         found = msgspec.convert(readings.curves.get(name), Curve)
     except msgspec.ValidationError:
         return Curve()
-    return found if found.sound else Curve()
+    rows = [*map(len, found.present), *map(len, found.nearest)]
+    counted = len(found.counts) == len(found.present) == len(found.nearest) and len({*rows}) == 1
+    touched = {*range(1, len(found.touched) + 1)}
+    return found if counted and {*found.counts} <= touched and {*found.touched} <= {*range(rows[0])} else Curve()
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,13 @@ class Runner:
         self._rng = np.random.default_rng([seed, 1])
         self._regions: dict[tuple[str, int], Region] = {}
         self._controls = self._calibrated()
-        self.repetitions = min(exact, PARAMS.exact) if exact is not None else self._enough()
+        if exact is not None:
+            self.repetitions = min(exact, PARAMS.exact)
+            return
+        first, second, *_ = around.latencies  # until a line's mean parts the first two levels
+        spread = self._controls.spread * self._controls.latency_per_tick
+        needed = (PARAMS.apart * spread / max((second - first) / 2, 1.0)) ** 2
+        self.repetitions = int(np.clip(np.ceil(needed), *PARAMS.repetitions))
 
     def answers(self, trials: dict[int, Trial]) -> dict[int, Cycles]:
         """What the machine gives for each trial, on new random places beside new controls; nothing for one that it
@@ -104,13 +110,6 @@ class Runner:
         ratio = PARAMS.chain / max(mean(added, step) - nothing, 1.0)
         first, *_, memory = self._around.latencies
         return _Controls(nothing, spread, step, ratio, (memory - first) / max(mean(miss, step) - mean(hit, step), step))
-
-    def _enough(self) -> int:
-        """Repetitions until a line's mean parts the first two levels."""
-        first, second, *_ = self._around.latencies
-        spread = self._controls.spread * self._controls.latency_per_tick
-        needed = (PARAMS.apart * spread / max((second - first) / 2, 1.0)) ** 2
-        return int(np.clip(np.ceil(needed), *PARAMS.repetitions))
 
     # -- running ---------------------------------------------------------------------------------------------------
 
