@@ -56,18 +56,6 @@ def _begin_repetition(c: Ints, s: Ints, threads: Ints, number: int, column: int,
 
 
 @compiled
-def _end_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
-    now = s[lay.S_NOW]
-    for i in range(number):
-        th = threads[i]
-        own = max(s[th + lay.T_CLOCK], s[th + lay.T_COMPLETE])
-        cycles = own // lay.UNIT + lay.IDLE_CYCLES - s[lay.S_NOW] // lay.UNIT
-        count(c, s, s[th + lay.T_CORE], lay.E_CYCLES, cycles)
-        now = max(now, own)
-    s[lay.S_NOW] = now + lay.IDLE_CYCLES * lay.UNIT
-
-
-@compiled
 def _repetition(
     c: Ints, s: Ints, f: Floats, program: Ints, threads: Ints, number: int, addresses: Ints, out: Ints
 ) -> None:
@@ -83,7 +71,13 @@ def _repetition(
         while left != 0 and s[th + lay.T_ROW] < s[th + lay.T_END] and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
             step(c, s, f, th, program, addresses, out)
             left -= 1
-    _end_repetition(c, s, threads, number)
+    began = s[lay.S_NOW] // lay.UNIT - lay.IDLE_CYCLES
+    for i in range(number):
+        th = threads[i]
+        own = max(s[th + lay.T_CLOCK], s[th + lay.T_COMPLETE])
+        count(c, s, s[th + lay.T_CORE], lay.E_CYCLES, own // lay.UNIT - began)
+        s[lay.S_NOW] = max(s[lay.S_NOW], own)
+    s[lay.S_NOW] += lay.IDLE_CYCLES * lay.UNIT
 
 
 @entry

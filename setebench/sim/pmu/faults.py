@@ -25,9 +25,9 @@ EVERYWHERE = ("zero", "scaled", "multiplexed", "no_counter")
 FLOOR = 4
 
 
-def shown_faults(machine: spec.Machine, role: str, counted: str = "") -> tuple[str, ...]:
-    """Kinds of fault of an event of this role that a probe can show; `counted`: the role whose lines it counts. Events
-    of what a thread does with memory may lose some beside a sibling thread (Haswell's errata HSD29 and HSM30)."""
+def shown_faults(machine: spec.Machine, role: str) -> tuple[str, ...]:
+    """Kinds of fault of an event of this role that a probe can show. Events of what a thread does with memory may lose
+    some beside a sibling thread (Haswell's errata HSD29 and HSM30)."""
     known = ROLES[role]
     of_memory = known.quantity in (Quantity.INSTRUCTIONS, Quantity.LINES) and known.level != ""
     several = machine.core.threads_per_core > 1
@@ -35,7 +35,7 @@ def shown_faults(machine: spec.Machine, role: str, counted: str = "") -> tuple[s
         "background": role not in ("cycles", "instructions"),  # there is no time without these
         "floor_per_cycle": role == "l1d_inflight_sum" and demand_in_flight(machine, 1)[0] >= FLOOR,
         "other_level": bool(other_levels(machine, role)),
-        "misses_prefetches": role in READS and prefetches_come(machine, counted or role),
+        "misses_prefetches": role in READS and prefetches_come(machine, role),
         "includes_other_stalls": role in ("stall_l1d_miss", "stall_load_any"),
         "undercounts_smt": several and of_memory and known.scope is Scope.THREAD and role != "hitm_local",
     }

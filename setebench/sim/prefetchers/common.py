@@ -13,18 +13,6 @@ def goes(c: Ints, at: int, step: int) -> bool:
 
 
 @compiled
-def _page_word(c: Ints, s: Ints, p: int, page: int) -> int:
-    """Page-table word of a virtual (level 1) or physical (level 2) page number, 0 for none."""
-    if page < 0 or page >= c[lay.C_PAGES]:
-        return 0
-    if c[p + lay.P_LEVEL] == 2:
-        page = s[c[lay.C_FRAME_TABLE] + page] - 1
-        if page < 0:
-            return 0
-    return s[c[lay.C_PAGE_TABLE] + page]
-
-
-@compiled
 def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
     """Whether the boundary rules of the prefetcher at `p` let it go from one line to another."""
     bits = c[lay.C_PAGE_LINES_BITS]
@@ -37,7 +25,10 @@ def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
     huge_bits = bits + lay.HUGE_BITS - lay.PAGE_BITS
     if not c[p + lay.P_CROSSES_4K_IN_2M] or line >> huge_bits != target >> huge_bits:
         return False
-    return (_page_word(c, s, p, line >> bits) & lay.HUGE) != 0
+    page = line >> bits
+    if c[p + lay.P_LEVEL] == 2 and 0 <= page < c[lay.C_PAGES]:
+        page = s[c[lay.C_FRAME_TABLE] + page] - 1
+    return 0 <= page < c[lay.C_PAGES] and (s[c[lay.C_PAGE_TABLE] + page] & lay.HUGE) != 0
 
 
 @compiled

@@ -23,7 +23,7 @@ def counters(machine: spec.Machine) -> Iterator[Finding]:
     events = {} if machine.pmu is None else machine.pmu.events
     for role in (each for each in roles_that_count(machine) if each in events):
         counted = counted_role(role, events[role])
-        shown = [each for each in events[role] if each.kind in shown_faults(machine, role, counted)]
+        shown = [each for each in events[role] if each.kind in shown_faults(machine, role)]
         kind = next((SPECIAL.get(each.kind) or Kind(each.kind) for each in shown), Kind.TRUSTED)
         yield exact(f"counter.{role}.verdict", [str(kind)])
         if kind in HIDING:

@@ -132,19 +132,6 @@ def claim_way_tag(c: Ints, s: Ints, first: int, line: int) -> None:
 
 
 @compiled
-def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready: int) -> int:
-    """Put a line into its set; returns the victim's word or EMPTY."""
-    at = victim_way(c, s, level, first)
-    word = s[at]
-    s[at] = (line << lay.LINE_SHIFT) | meta
-    s[ready_at(c, level, at)] = ready
-    note(c, s, level, first, at, True)
-    if level == 0 and c[lay.C_LEVEL + lay.L_WAY_TAG_BITS]:
-        claim_way_tag(c, s, first, line)
-    return word
-
-
-@compiled
 def _drop_above(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     """Take a line that an inclusive level loses out of the levels above; returns DIRTY where it was modified there."""
     dirty, several = 0, sharers(c, s, line)
@@ -184,7 +171,14 @@ def put(c: Ints, s: Ints, level: int, core: int, line: int, meta: int, ready: in
     if level < 2:
         s[c[lay.C_SHARERS] + (line >> c[lay.C_PAGE_LINES_BITS])] |= 1 << core
     while True:
-        victim = _place(c, s, level, first_way(c, s, level, core, line), line, meta, ready)
+        first = first_way(c, s, level, core, line)
+        at = victim_way(c, s, level, first)
+        victim = s[at]
+        s[at] = (line << lay.LINE_SHIFT) | meta
+        s[ready_at(c, level, at)] = ready
+        note(c, s, level, first, at, True)
+        if level == 0 and c[lay.C_LEVEL + lay.L_WAY_TAG_BITS]:
+            claim_way_tag(c, s, first, line)
         if victim == lay.EMPTY:
             return
         line = victim >> lay.LINE_SHIFT

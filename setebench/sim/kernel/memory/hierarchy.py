@@ -90,21 +90,14 @@ def _wanted(c: Ints, s: Ints, th: int, level: int, line: int, word: int, t: int)
     return word & 1 == 0 or entry_free(c, s, fills - 1, th, lay.HARDWARE, t)
 
 
-@inlined
-def _bring_near(c: Ints, s: Ints, line: int) -> None:
-    """Have the host bring near what a look into level 3 will read, where that is large: a simulated miss is mostly the
-    host's own misses, and these are then served meanwhile and all at once."""
-    if c[lay.C_FAR_L3]:
-        first = first_way(c, s, 2, 0, line)
-        for word in range(0, c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_SET_WORDS], lay.HOST_LINE_WORDS):
-            bring_near(s, first + word)
-
-
 @compiled
 def _miss_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, writes: bool) -> int:
     """When a line that level 2 lacks arrives there; sets what `fetch_l2` sets."""
     core = s[th + lay.T_CORE]
-    _bring_near(c, s, line)
+    if c[lay.C_FAR_L3]:  # a simulated miss is mostly the host's own misses: these are served meanwhile, at once
+        first = first_way(c, s, 2, 0, line)
+        for word in range(0, c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_SET_WORDS], lay.HOST_LINE_WORDS):
+            bring_near(s, first + word)
     count(c, s, core, lay.E_L2_FILL, 1)
     count(c, s, core, lay.E_L2_FILL_PREFETCHED, 1 if cause == lay.HARDWARE else 0)
     count(c, s, core, lay.E_L2_RFO_MISS, 1 if cause == lay.DEMAND and writes else 0)

@@ -17,17 +17,6 @@ FILLS_FROM_LAST = 2  # of `Ages.victim`: R2
 
 
 @compiled
-def _tree_touch(s: Ints, tree: int, size: int, way: int) -> None:
-    """Point every node on the way's path away from it; a node's bit is 1 where it points to its upper half."""
-    node = 1
-    while size > 1:
-        size >>= 1
-        upper = 1 if way & size else 0
-        s[tree] = s[tree] & ~(1 << node) | (1 - upper) << node
-        node = 2 * node + upper
-
-
-@compiled
 def _tree_victim(s: Ints, tree: int, size: int, ways: int) -> int:
     """Follow the nodes; a half without ways is never followed."""
     way, node = 0, 1
@@ -48,15 +37,6 @@ def _used(word: int) -> int:
 @inlined
 def _set_used(s: Ints, at: int, use: int) -> None:
     s[at] = (s[at] & ~(lay.LAST_USE << lay.MARK_BITS)) | (use << lay.MARK_BITS)
-
-
-@inlined
-def _oldest_way(s: Ints, first: int, ways: int) -> int:
-    """The least recently used way, the first of those never used; as a minimum of numbers, for want of branches."""
-    oldest = lay.NEVER
-    for way in range(ways):
-        oldest = min(oldest, (s[first + way] << WAY_BITS - lay.MARK_BITS) & (lay.LAST_USE << WAY_BITS) | way)
-    return oldest & ((1 << WAY_BITS) - 1)
 
 
 @compiled
@@ -93,7 +73,12 @@ def _raise_ages(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
 def _note_other(c: Ints, s: Ints, v: int, first: int, at: int, new: bool) -> None:
     """As `note`, for policies that keep no numbers of uses."""
     if c[v + lay.L_REPLACEMENT] == lay.TREE_PLRU:
-        _tree_touch(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], at - first)
+        tree, size, node = first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], 1
+        while size > 1:  # every node on the way's path points away from it, its bit is 1 where to its upper half
+            size >>= 1
+            upper = 1 if (at - first) & size else 0
+            s[tree] = s[tree] & ~(1 << node) | (1 - upper) << node
+            node = 2 * node + upper
         return
     age = _used(s[at])
     if new:
@@ -145,7 +130,9 @@ def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
 @inlined
 def victim_way(c: Ints, s: Ints, level: int, first: int) -> int:
     """The way to replace: an empty one, else as the replacement says."""
-    kind = c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_REPLACEMENT]
-    if kind in (lay.LRU, lay.FIFO):
-        return first + _oldest_way(s, first, c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_WAYS])
-    return _victim_of_others(c, s, level, first)
+    if c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_REPLACEMENT] not in (lay.LRU, lay.FIFO):
+        return _victim_of_others(c, s, level, first)
+    oldest = lay.NEVER  # use, or the first of no use at all; as a minimum of numbers, for want of branches
+    for way in range(c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_WAYS]):
+        oldest = min(oldest, (s[first + way] << WAY_BITS - lay.MARK_BITS) & (lay.LAST_USE << WAY_BITS) | way)
+    return first + (oldest & ((1 << WAY_BITS) - 1))

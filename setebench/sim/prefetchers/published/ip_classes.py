@@ -59,20 +59,6 @@ def _pattern(c: Ints, p: int, q: int, signature: int) -> int:
 
 
 @compiled
-def _complex(c: Ints, s: Ints, p: int, q: int, signature: int) -> None:
-    """The predicted distances one after the other, as far as they are sure."""
-    target = s[lay.S_SEEN_LINE]
-    for _ in range(c[p + lay.IP_CLASSES_COMPLEX_DEGREE]):
-        pattern = _pattern(c, p, q, signature)
-        delta = s[pattern]
-        if delta == 0 or s[pattern + 1] == 0 or not may_go(c, s, p, target, target + delta):
-            break
-        target += delta
-        hand_out(c, s, target)
-        signature = ((signature << 1) ^ delta) & (SIGNATURES - 1)
-
-
-@compiled
 def train_ip_classes(c: Ints, s: Ints, p: int, q: int) -> None:
     """Class of the access's instruction, and what that class fetches."""
     line, ip = s[lay.S_SEEN_LINE], s[lay.S_SEEN_IP]
@@ -97,4 +83,12 @@ def train_ip_classes(c: Ints, s: Ints, p: int, q: int) -> None:
     if s[entry + R_SURE] >= SURE:
         next_lines(c, s, p, s[entry + R_DELTA], c[p + lay.IP_CLASSES_STRIDE_DEGREE])
         return
-    _complex(c, s, p, q, s[entry + R_SIGNATURE])
+    signature = s[entry + R_SIGNATURE]
+    for _ in range(c[p + lay.IP_CLASSES_COMPLEX_DEGREE]):  # predicted distances as far as they are sure
+        pattern = _pattern(c, p, q, signature)
+        delta = s[pattern]
+        if delta == 0 or s[pattern + 1] == 0 or not may_go(c, s, p, line, line + delta):
+            break
+        line += delta
+        hand_out(c, s, line)
+        signature = ((signature << 1) ^ delta) & (SIGNATURES - 1)
