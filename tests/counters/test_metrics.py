@@ -21,7 +21,7 @@ from setebench.counters.metrics import (
 )
 from setebench.counters.protocol import Count
 from setebench.counters.roles import Scope
-from setebench.report.counted import as_json, table
+from setebench.report.counted import render, table
 
 
 def counted(**values: int) -> dict[str, Count]:
@@ -93,7 +93,7 @@ def _counted(run: Run) -> Counted:
 
 
 def test_missing_is_null_with_a_reason_and_shared_is_flagged() -> None:
-    document = json.loads(as_json(_counted(_run())))
+    document = json.loads(render(_counted(_run()), "json"))
     counts = document["runs"][0]["counts"]
     assert counts["mem_read"]["value"] is None and counts["mem_read"]["reason"] == MISSING.reason
     assert (counts["store"]["value"], counts["store"]["multiplexed"]) == (40, True)
@@ -103,7 +103,7 @@ def test_missing_is_null_with_a_reason_and_shared_is_flagged() -> None:
 
 def test_regions_are_summed_over_threads_that_stay_apart() -> None:
     counted = _counted(_run(regions=[_region(5, 100), _region(6, 23), _region(5, 1, "other")]))
-    solve, other = json.loads(as_json(counted))["runs"][0]["regions"]
+    solve, other = json.loads(render(counted, "json"))["runs"][0]["regions"]
     assert (solve["name"], solve["calls"], solve["counts"]["load"]["value"], solve["unended"]) == ("solve", 4, 123, 1)
     assert [thread["counts"]["load"]["value"] for thread in solve["threads"]] == [100, 23]
     assert other["counts"]["load"]["value"] == 1 and solve["counts"]["mem_read"]["value"] is None
