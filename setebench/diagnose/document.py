@@ -14,12 +14,12 @@ from setebench.counters.metrics import PARTS
 from setebench.diagnose.figures import EVIDENCE, METRICS, Basis, Figures, findings
 from setebench.diagnose.records import Timeline
 from setebench.results import Document, MachineRecord
+from setebench.text import MOST_LISTED
 
 SCENARIO = "diagnose"
 """What `settings.scenario` of such a document says: it has no scenario behind it."""
-MOST_SPOTS = 12
-"""Functions that are kept; what others took is under "other"."""
 OTHER = "other"
+"""What functions took beyond the first that are kept, as many as a text lists."""
 
 Spot = dict[str, Any]
 """One function, as `spots` describes it."""
@@ -95,7 +95,7 @@ def _where(timeline: Timeline, each: Sequence[Figures], part: str) -> str:
 def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[str, Any]:
     """The entry `diagnose` of a document's evidence. `each`: the figures of every interval."""
     flags = [figures.saturated for figures in each]
-    hot = spots(timeline)[:MOST_SPOTS]
+    hot = spots(timeline)[:MOST_LISTED]
     return {
         "program": list(timeline.program),
         "source": timeline.source,
@@ -109,7 +109,7 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
         "saturation_cycles": basis.saturation_cycles,
         "functions": hot,
         "function_seconds": _by_interval(timeline, hot) if timeline.hits else {},
-        "suffering": spots(timeline, [float(flag or 0) for flag in flags])[:MOST_SPOTS],
+        "suffering": spots(timeline, [float(flag or 0) for flag in flags])[:MOST_LISTED],
         "unsampled": timeline.unsampled,
         "threads": list(timeline.threads),
         "watched_seconds": [seconds for seconds, _ in timeline.probed],

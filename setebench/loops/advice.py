@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.loops.records import Loop, Policy, Strategy
+from setebench.loops.records import PAGE_BYTES, Loop, Policy, Strategy
 from setebench.results import Document, Finding, Outcome
 from setebench.text import visible
 
@@ -43,8 +43,6 @@ MEANT_FILLS = {"t0": "l1", "t1": "l2"}
 
 BUILTINS = {"t0": "0, 3", "t1": "0, 2", "t2": "0, 1", "nta": "0, 0", "w": "1, 3"}
 """The second and third argument of `__builtin_prefetch` for each hint, as gcc and clang translate them on x86-64."""
-
-PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)

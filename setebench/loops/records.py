@@ -31,8 +31,8 @@ Strategy = Literal["none", "hardware", "l1_sw", "l2_sw", "two_stage_sw", "two_st
 straight to L1, to L2 alone, to L2 and from there to L1, and to L1 beside a hardware prefetcher that serves L2."""
 
 HINTS = ("t0", "t1", "t2", "nta", "w")
-LINE_BYTES = 64
-"""Of a cache line, on every x86 CPU."""
+LINE_BYTES, PAGE_BYTES = 64, 4096
+"""Of a cache line, on every x86 CPU, and of the smallest page."""
 
 MOST_LINES = 1024
 """That an iteration may touch: each is a line of C to prefetch it."""

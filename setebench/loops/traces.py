@@ -15,18 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.loops.records import LINE_BYTES, Loop, Policy, RunsLoops, Stream
-from setebench.loops.shapes import shape
+from setebench.loops.records import LINE_BYTES, PAGE_BYTES, Loop, Policy, RunsLoops, Stream
+from setebench.loops.shapes import NUMBER_BYTES, shape
 from setebench.machine import Machine, Region
 from setebench.probe import HINTS, Base, InstructionAddress, Kind, Probe
 from setebench.probe.table import COLUMNS
+from setebench.text import MEBI
 
 Ints = NDArray[np.int64]
-ELEMENT_BYTES = 8
-"""The narrowest access, which every machine has: a double or a pointer."""
-
-PAGE_BYTES = 4096
-"""The smallest page, in which addresses meet in the same set of level 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +31,8 @@ class TraceParams:
 
     timed: int = 128  # iterations before the clock starts, and timed ones, at least; and two furthest distances
     drawn: int = 8192  # iterations after which a stream in random order begins again, more than any probe has
+    warmed_bytes: int = 32 * MEBI  # working sets up to so large are passed once before: of more, a cache keeps little
     moved_part: int = 16  # a stream in random order moves by up to one of so many parts of it from run to run
-    warmed_bytes: int = 32 << 20  # working sets up to so large are passed once before: of more, a cache keeps little
 
 
 PARAMS = TraceParams()
@@ -97,9 +93,8 @@ class TracedLoops:
             region = self._machine.allocate(size, max(self._machine.facts.page_sizes))
             self._regions[loop.name] = (region, begins)
             if loop.working_set_bytes <= PARAMS.warmed_bytes:
-                body = Probe().load(Base("all"))
-                probe = Probe().start().repeat(size // LINE_BYTES, body, advance=LINE_BYTES).stop()
-                self._machine.run(probe, {Base("all"): region.address})
+                passed = Probe().repeat(size // LINE_BYTES, Probe().load(Base("all")), advance=LINE_BYTES)
+                self._machine.run(passed, {Base("all"): region.address})
         return self._regions[loop.name]
 
 
@@ -171,9 +166,9 @@ class _Body:
                     needs = (len(self._operations), 1)
                 elif stream.via and not step:
                     needs = (self._loads[self._number[stream.via], 0], 0)
-                self._loads[number, step] = self._touch(Kind.LOAD, *where, needs, size=ELEMENT_BYTES)
+                self._loads[number, step] = self._touch(Kind.LOAD, *where, needs, size=NUMBER_BYTES)
             if stream.writes:
-                self._touch(Kind.STORE, *where, None, size=ELEMENT_BYTES)
+                self._touch(Kind.STORE, *where, None, size=NUMBER_BYTES)
 
     def prefetches(self, number: int, distance: int, furthest: int, hint: int) -> None:
         """The prefetches of one stage for a stream, each for the access that is due `distance` iterations from now."""
@@ -182,7 +177,7 @@ class _Body:
             needs = (self._loads[number, step - 1], furthest - distance) if step else None
             if stream.via and not step:
                 via = self._number[stream.via]
-                needs = (self._touch(Kind.LOAD, via, distance, 0, None, size=ELEMENT_BYTES), 0)
+                needs = (self._touch(Kind.LOAD, via, distance, 0, None, size=NUMBER_BYTES), 0)
             self._touch(Kind.PREFETCH, number, distance - step * furthest, step, needs, variant=hint)
 
     def _offsets(self, number: int, shift: int, step: int) -> Ints:
