@@ -205,10 +205,7 @@ class _Table:
             dearest = self._dearest(longest)
             found = low_of_samples(self.cycles[:, dearest], params.bias_cycles / most)
             if name == "l1" or within[0] <= found.value <= within[1]:
-                limit = min(self._extrapolated(int(dearest[-1]), pure), within[1])
                 high = (1 + (name > "l2") * params.leaks) * found.value  # nearer levels may serve some loads
-                if limit > found.high:
-                    found = Interval(limit, found.low, limit + found.high - found.value)
                 return found._replace(high=max(found.high, high))
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
@@ -223,15 +220,6 @@ class _Table:
         rises = np.flatnonzero(low[1:] > self.params.rises * low[:-1])
         stop = int(rises[0]) + 1 if len(rises) else len(low)
         return np.asarray(sizes[:stop][low[:stop] >= (1 - self.params.leaks) * low[stop - 1]])
-
-    def _extrapolated(self, last: int, pure: NDArray[np.bool_]) -> float:
-        """Return the cost of a load in cycles, extrapolated from size number `last` to sets of which nearer levels
-        serve nothing (their share is taken as inversely proportional to size); 0 if cost doesn't rise up to `last`."""
-        if not last or not pure[last - 1]:
-            return 0.0
-        around = slice(last - 1, last + 1)
-        (size, larger), (cost, more) = self.sizes[around], np.nanquantile(self.cycles[:, around], LATENCY, axis=0)
-        return float((larger * more - size * cost) / (larger - size)) if cost < (1 - self.params.leaks) * more else 0.0
 
     def _spread(self, level: Level) -> Interval:
         """Return the variation of a level's latency over rounds, as an interval around 1: the mean of each round's
