@@ -38,6 +38,7 @@ class Params:
     pairs: int = 128  # pairs of CPUs at most, unless the user wants all: about ten seconds in six rounds
     own: float = 1.25  # least latency of another core's line, relative to that of the last private cache
     same_cycles: float = 1.0  # latencies that differ by no more count as equal
+    bias: float = 0.4  # systematic error of a load in cycles, from the bracket: 3 cycles over the lines of a chase
     starts: int = 40  # joint starts of all threads, from which the spread is taken
 
 
@@ -151,7 +152,8 @@ def transfer_finding(name: str, reads: Sequence[Read]) -> Finding:
         return decide.unresolved(
             parameter, "cycles", reason if together else "needs a third core that is further away than the owner"
         )
-    value, ns = (quantile_of_rounds(each, LATENCY) for each in list(zip(*answered, strict=True))[:2])
+    value = quantile_of_rounds([each.cycles for each in answered], LATENCY, (PARAMS.bias, PARAMS.bias))
+    ns = quantile_of_rounds([each.ns for each in answered], LATENCY)
     how = f"chases over lines of another core, {len(answered)} rounds, {ns.value:.4g} ns [{ns.low:.4g}, {ns.high:.4g}]"
     how += f"; both CPUs shared one core in {together:.0%} of the time" if together else ""
     return decide.measured(parameter, value._replace(low=max(value.low, 0.0)), "cycles", how, "core_to_core")
