@@ -26,7 +26,7 @@ from .eviction_sets import EvictionRound, measure_eviction, second_cache_finding
 from .faults import PAGES, FaultRound, fault_finding, first_touches
 from .first_cache import StrideRound, first_cache_findings, first_cache_shape, measure_strides
 from .line_size import line_findings
-from .replacement import Replaced, SecondReplaced, measure_first, measure_second, replacement_finding, second_findings
+from .replacement import Replaced, measure_first, measure_second, replacement_finding, second_findings
 from .tlbs import HUGE_PAGE, SMALL_PAGE, TlbPages, TlbRound, measure_tlbs, tlb_evidence, tlb_findings, tlb_pages
 
 
@@ -34,7 +34,7 @@ def answer(context: Context) -> Iterator[Finding]:
     """Yield findings of caches, TLBs, page faults and other cores' lines; each round measures all of them once."""
     levels, sizes = find_levels(context), context.machine.facts.page_sizes
     strides, evictions, reads = list[StrideRound](), list[EvictionRound](), list[Reads]()
-    first, second = list[Replaced](), list[SecondReplaced]()
+    first, second = list[Replaced](), list[Replaced]()
     tlbs: dict[int, list[TlbRound]] = {SMALL_PAGE: [], HUGE_PAGE: []}
     whole, end = None, levels.ends_bytes.get("l2", 0.0)
     faults: dict[str, list[FaultRound]] = {name: [] for name, (size, _) in PAGES.items() if size in sizes}

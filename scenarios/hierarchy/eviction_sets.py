@@ -186,21 +186,21 @@ def second_cache_findings(
 ) -> Iterator[Finding]:
     """Yield the second cache's findings from all rounds: size in bytes, ways, and whether its index is hashed."""
     shape = second_cache_shape(rounds, line, levels.ends_bytes.get("l2", 0.0), params)
-    if shape is None or shape.agreed < min(params.agree, len(rounds)) or not shape.sets:
-        yield size_by_curve("l2", levels, params)
-    else:
-        ways = shape.ways
-        sizes = {sets * ways * line: likely for sets, likely in shape.sets.items()}
+    agreed = shape is not None and shape.agreed >= min(params.agree, len(rounds))
+    none = "no minimal eviction set was found"
+    if shape is not None and agreed and shape.sets:
+        sizes = {sets * shape.ways * line: likely for sets, likely in shape.sets.items()}
         yield number_of("cache.l2.size", sizes, "bytes", COUNTED)
-    if shape is None:
-        yield unresolved("cache.l2.ways", "ways", "no minimal eviction set was found", METHOD)
-    elif shape.agreed < min(params.agree, len(rounds)):
-        reason = "rounds found different numbers of ways"
-        yield at_least("cache.l2.ways", shape.ways, "ways", reason, METHOD)
     else:
+        yield size_by_curve("l2", levels, params)
+    if shape is None:
+        yield unresolved("cache.l2.ways", "ways", none, METHOD)
+    elif agreed:
         yield chosen("cache.l2.ways", shape.ways, "ways", METHOD)
+    else:
+        yield at_least("cache.l2.ways", shape.ways, "ways", "rounds found different numbers of ways", METHOD)
     if shape is None or shape.hashed is None:
-        why = "some rounds find a hash of address bits, others none" if shape else "no minimal eviction set was found"
+        why = "some rounds find a hash of address bits, others none" if shape else none
         yield unresolved("cache.l2.index", "string", why, METHOD)
     else:
         yield chosen("cache.l2.index", "hashed" if shape.hashed else "linear", "string", METHOD)

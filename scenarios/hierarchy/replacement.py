@@ -55,18 +55,13 @@ PARAMS = Params()
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
     """One round on sets of `ways` ways: which of the set's `lines` each load used, shape (sequences, loads), and how
-    much it missed (`late`: 0 a hit, 1 a miss), shape (repetitions, sequences, loads)."""
+    much it missed (`late`: 0 a hit, 1 a miss), shape (repetitions, sequences, loads). `around` is the miss rate of a
+    cyclic traversal of more lines than a set of the second cache has ways."""
 
     ways: int
     lines: Lines
     late: Numbers
-
-
-class SecondReplaced(Replaced, frozen=True, kw_only=True):
-    """One round on sets of the second cache, with the fields of `Replaced`; `around` is the miss rate of a cyclic
-    traversal of more lines than the set has ways."""
-
-    around: float
+    around: float = np.nan
 
 
 def sequences(ways: int, loads: int, rng: np.random.Generator, params: Params = PARAMS) -> Lines:
@@ -100,7 +95,7 @@ def measure_first(context: Context, first: FirstShape) -> Replaced:
         context.machine.release(region)
 
 
-def measure_second(context: Context, region: Region, found: CacheSet, first: FirstShape) -> SecondReplaced | None:
+def measure_second(context: Context, region: Region, found: CacheSet, first: FirstShape) -> Replaced | None:
     """Measure one round on an eviction set of the second cache; None where it has too few lines, or there are too few
     that evict from the first cache alone."""
     ways, own = found.ways, found.ways + PARAMS.extra
@@ -116,8 +111,7 @@ def measure_second(context: Context, region: Region, found: CacheSet, first: Fir
     loads = np.tile(np.arange(MOST_LOADS) % some, (PARAMS.turns, 1))
     around = missed(context, load_cycles(context, region, Sets(lines[None, :], some, evictors[0]), loads), 1)
     whole = _replaced(context, region, Sets(lines[None, :], own, evictors[0], evictors), 1, ways)
-    share = float(around[:, some:-1].mean())
-    return SecondReplaced(ways=ways, lines=whole.lines, late=whole.late, around=share)
+    return msgspec.structs.replace(whole, around=float(around[:, some:-1].mean()))
 
 
 def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> list[str]:
@@ -163,7 +157,7 @@ def replacement_finding(
     return unresolved(parameter, "string", f"{several} may miss these loads", METHOD)
 
 
-def second_findings(context: Context, rounds: Sequence[SecondReplaced]) -> Iterator[Finding]:
+def second_findings(context: Context, rounds: Sequence[Replaced]) -> Iterator[Finding]:
     """Yield the second cache's replacement policy, and whether it is exclusive or inclusive of the first."""
     exclusive = exclusive_of(rounds)
     yield replacement_finding(context, 2, rounds, (False, True) if exclusive is None else (exclusive,))
@@ -179,7 +173,7 @@ def second_findings(context: Context, rounds: Sequence[SecondReplaced]) -> Itera
         yield chosen("cache.l2.exclusive_of_l1", exclusive, "bool", AROUND, "l2_around")
 
 
-def exclusive_of(rounds: Sequence[SecondReplaced], params: Params = PARAMS) -> bool | None:
+def exclusive_of(rounds: Sequence[Replaced], params: Params = PARAMS) -> bool | None:
     """Whether the second cache is exclusive of the first, None if unclear. If it is, a cyclic traversal of a few more
     lines than its ways hits, as both caches together hold them."""
     share = float(np.median([each.around for each in rounds])) if rounds else np.nan
