@@ -82,11 +82,11 @@ class MemoryMap:
 
     def link(self, region: Region, addresses: Ints) -> None:
         """Let each line point to the next address, the last to the first; all must lie in the region."""
-        inside = (addresses >= region.address) & (addresses < region.address + region.size)
-        if not inside.all():
+        low, high = (which(addresses, initial=region.address) for which in (np.min, np.max))
+        if low < region.address or high >= region.address + region.size:
             raise UsageError("an address to link lies outside of the region")
         lines = (addresses - at.BASE_ADDRESS) >> int(self._arrays.c[at.C_LINE_BITS])
-        self._arrays.s[int(self._arrays.c[at.C_LINKS]) + lines] = np.roll(addresses, -1)
+        self._arrays.s[int(self._arrays.c[at.C_LINKS]) + lines] = np.append(addresses[1:], addresses[:1])
         self._linked.add(region.address)
 
     def _free_pages(self, pages: int, alignment: int) -> int:
