@@ -226,12 +226,9 @@ def capacities(levels: Levels, name: str) -> list[float]:
     half = (levels.cycles[name] + levels.cycles[behind]) / 2
     sizes, found = np.log(levels.sweep.get("size_bytes", [])), []
     for cycles in levels.sweep.get("rounds", []):
-        row = np.array(cycles, dtype=np.float64)
-        beyond = np.flatnonzero(row > half)
-        below = np.flatnonzero(row[: beyond[0]] <= half) if len(beyond) else beyond
-        if len(below):
-            around = [int(below[-1]), int(beyond[0])]
-            found.append(float(np.exp(np.interp(half, row[around], sizes[around]))))
+        row = np.fmax.accumulate(np.array(cycles, dtype=np.float64))
+        if row[0] <= half < row[-1]:
+            found.append(float(np.exp(np.interp(half, row, sizes))))
     return found
 
 
