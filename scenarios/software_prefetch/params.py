@@ -28,11 +28,11 @@ class Params:
     per_page: int = 8  # prefetches per page: 28 pages fit any first TLB
     lost: float = 0.2  # share of a burst's late lines that are missing, above which prefetches are dropped
     held: float = 0.5  # memory latencies: a burst that takes so much longer than one of present lines had to wait
-    store_rounds: int = 8  # rounds of stores at each time of the run at which they are measured
+    store_rounds: int = 32  # rounds of stores at each time of the run at which they are measured
     vague: float = 0.15  # of a store's latency: an interval with a larger half width is not reported
     vague_cycles: float = 1.0  # the same in cycles, where that is more
     least_cycles: float = 0.5  # cycles; least half width of the interval, as fence and store overlap
 
     def quicker(self) -> Params:
         """Return the settings of --fast: half as many samples."""
-        return replace(self, bursts=2, store_rounds=4, touches=16)
+        return replace(self, bursts=2, store_rounds=16, touches=16)

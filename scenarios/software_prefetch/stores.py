@@ -14,7 +14,7 @@ from setebench.experiments.bursts.bursts import PAGE_BYTES
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Finding
 from setebench.stats import decide
-from setebench.stats.rounds import LATENCY, quantile_of_rounds
+from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 
 from .fills import answers
 from .params import Params
@@ -24,7 +24,7 @@ ADDITIONS, OWN, NONE = "additions", "own", "none"
 """Kinds of stores besides the hints: dependent additions in place of the store (the baseline), a line that this core
 wrote last, and a line that other cores hold and that was not prefetched."""
 
-BASELINE_ADDITIONS, LINES = 8, 16
+BASELINE_ADDITIONS, LINES = 8, 8
 """Additions of the baseline: so many that brackets can't hide any. Lines of each kind, one per page, whose stores are
 timed together: a clock of 30 ticks a step is too coarse for one store of 3 cycles."""
 
@@ -82,7 +82,7 @@ class Stores:
         """Return mean cycles, by kind, of a store with a full fence to a line that another core has loaded. The fence
         waits until the store is written."""
         bursts, context = self._trials.bursts, self._trials.context
-        pages, last = LINES * len(kinds), PAGE_BYTES - bursts.size
+        pages, half = LINES * len(kinds), PAGE_BYTES // 2
         targets = np.array(bursts.targets(pages)).reshape(len(kinds), LINES).tolist()
         order = bursts.rng.permutation(len(kinds)).tolist()
         probe, holder = Probe(), Probe().barrier()
@@ -90,7 +90,7 @@ class Stores:
             probe, holder = probe.flush(TARGETS + target), holder.load(TARGETS + target)
         probe = bursts.settled(probe).barrier().barrier()
         for number in order:
-            lines = [(TARGETS + at, TARGETS + (at - at % PAGE_BYTES + last)) for at in targets[number]]
+            lines = [(TARGETS + at, TARGETS + (at ^ half)) for at in targets[number]]
             probe = self._stored(probe, lines, number, kinds[number])
         bursts.refresh()
         placed = {TARGETS: np.array([bursts.base(pages) for _ in range(bursts.params.alone_repetitions + 2)])}
@@ -119,7 +119,7 @@ class Stores:
 
 def store_latency(parameter: str, cycles: Sequence[float], method: str, params: Params) -> Finding:
     """Return a store's latency from its `cycles` at several moments of the run; unresolved if they differ too much."""
-    found = quantile_of_rounds(cycles, LATENCY, (params.least_cycles, params.least_cycles))
+    found = quantile_of_rounds(cycles, MIDDLE, (params.least_cycles, params.least_cycles))
     if found.high - found.low > 2 * max(params.vague_cycles, params.vague * abs(found.value)) or found.value < 0:
         seen = ", ".join(f"{each:.0f}" for each in cycles)
         reason = f"between {found.low:.1f} and {found.high:.1f} cycles ({seen} at {len(cycles)} times); {QUIETER}"

@@ -32,7 +32,7 @@ class ControlParams:
     pages: tuple[int, ...] = (8, 12, 16, 24, 32, 48)  # evictors tried, one a page
     lines: tuple[int, ...] = (256, 384, 576, 864, 1296, 1944, 2916)  # the same of a dense block
     bursts: int = 3  # runs of each number of evictors, or of each hint, before a decision
-    most_bursts: int = 24  # runs at most, while times are neither precise nor clearly different
+    most_bursts: int = 48  # runs at most, while times are neither precise nor clearly different
     errors: float = 4.0  # standard errors by which these times must differ
     least_cycles: float = 2.0  # least difference of two levels' times in cycles; less may be drift
     far: float = 0.3  # largest share of lines evicted from level 1 whose loads are far
