@@ -74,6 +74,13 @@ class Seen:
         """Number of prefetched lines, weighted by certainty; a co-runner lowers it, as it trains and evicts."""
         return float(np.nansum(np.maximum(self.present - 0.5, 0)))
 
+    def until(self, most: int) -> Seen:
+        """Return what was seen after `most` accesses at most."""
+        counts = tuple(count for count in self.curve.counts if count <= most)
+        rows = slice(len(counts))
+        cut = replace(self.curve, counts=counts)
+        return replace(self, curve=cut, present=self.present[rows], first=self.first[rows], levels=self.levels[rows])
+
     def evidence(self, line_size: int) -> dict[str, Any]:
         """Return the curve as plain values for the result file, with each line's nearest level and share."""
         lines = [access.at // line_size for access in self.curve.trial.accesses if access.page == 0]

@@ -8,7 +8,7 @@ least cost are as good: a rule with one such value is known, a family that other
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .curves import Numbers, Seen, steps_of
-from .model import BY_PREFETCHER, Model, Rules, Step, play, without
+from .model import BY_PREFETCHER, Model, Requests, Rules, Step, play, play_inner, play_outer, without
 from .params import Params
 
 Space = dict[str, tuple[Any, ...]]
@@ -29,18 +29,18 @@ RAMPS = ((), (1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3))
 STREAM: Space = {
     "trigger": TRIGGERS, "counts": ("run", "distinct"), "degree": DEGREES, "max_distance": DISTANCES,
     "leads_by": ("new_line", "batch", "access"), "ramp": RAMPS, "crosses_4k": FLAGS,
-    "directions": ("both", "up", "down"), "far": (0,),
+    "directions": ("both", "up"), "far": (0,),
 }  # fmt: skip
 STRIDE: Space = {
-    "trigger": TRIGGERS[:7], "degree": DEGREES, "max_distance": DISTANCES[:16], "crosses_4k": FLAGS,
-    "directions": ("both", "up", "down"),
+    "trigger": TRIGGERS[:7], "degree": DEGREES, "max_distance": DISTANCES[:16], "alone": FLAGS, "crosses_4k": FLAGS,
+    "directions": ("both", "up"),
 }  # fmt: skip
 NEXT: Space = {"degree": DEGREES, "crosses_4k": FLAGS}
 OUTER: Space = {"fills": ("l2", "l3")}
 REQUESTS = {BY_PREFETCHER: (0, 1), **OUTER}
 SPACES: dict[str, Space] = {
     "l1.next_line": {"trigger": (1, 2, 3, 4, 5, 6, 8), "only_misses": FLAGS, **NEXT, "fills": ("l1", "l2")},
-    "l1.stride": {**STRIDE, "indexed_by": ("ip", "ip+page", "page"), "min_stride": (0, 1), "fills": ("l1", "l2")},
+    "l1.stride": {**STRIDE, "indexed_by": ("ip", "ip+page", "page"), "min_stride": (0, 1, 2), "fills": ("l1", "l2")},
     "l1.stream": {**STREAM, "fills": ("l1", "l2")},
     "l2.next_line": {"trigger": (1,), "only_misses": (True,), **NEXT, **REQUESTS},
     "l2.pair": {**REQUESTS},
@@ -51,13 +51,20 @@ SPACES: dict[str, Space] = {
 """Possible values of each rule, by family; a rule with a single value is part of the family's definition."""
 TRIED = {"trigger", "counts", "indexed_by", "directions"}
 """Rules of which every value is tried when a family is added."""
-JOINT = (("trigger", "ramp"), ("degree", "leads_by", "max_distance"))
+JOINT = (("trigger", "ramp"), ("degree", "leads_by", "max_distance", "alone"))
 """Rules that only explain anything together, and so are changed together."""
 APART = ("ordered by address", "page end, not ordered", "stores", "prefetches")
 """Curves that no model is fitted to: accesses in flight at once use up miss entries, which the model doesn't have, and
 which kinds of access train a prefetcher is probed for each prefetcher (`rules`)."""
 ASCENDING = ("base", "every 5th line", "gaps of two and three")
-ONLY_IN = {"crosses_4k": ("page end",), "min_stride": ("a quarter of a line, one instruction",)}
+OWN = (*ASCENDING, "shuffled")
+"""Curves in which each access is by an instruction of its own. If families explain these, what none explains in the
+others needs one instruction that is repeated."""
+ALL = 64
+STAGES: tuple[tuple[tuple[str, ...], int], ...] = ((OWN, 1), (OWN, ALL), ((), ALL))
+"""Curves (all, if none are named) and largest number of accesses, for which models are fitted one after the other: what
+comes by one access, then what needs no instruction that is repeated, is clearest without the rest."""
+ONLY_IN = {"crosses_4k": ("page end",)}
 """The curves in which a rule shows; all others don't depend on it."""
 
 
@@ -69,8 +76,9 @@ def first_rules(name: str) -> dict[str, Any]:
 
 
 def consistent(rules: Rules) -> bool:
-    """Whether rules are worth trying: a stride's degree above its largest distance acts like one equal to it."""
-    return "indexed_by" not in rules or rules["degree"] <= rules["max_distance"]
+    """Whether rules are worth trying: a stride's degree above its largest distance acts like one equal to it, and one
+    line comes alone."""
+    return "alone" not in rules or rules["degree"] <= (1 if rules["alone"] else rules["max_distance"])
 
 
 @dataclass(frozen=True)
@@ -85,10 +93,14 @@ class Target:
     none: float
     came: Numbers
     first: Numbers
+    inner: dict[Any, Requests] = field(default_factory=dict)
 
     def cost(self, model: Model, page_lines: int) -> float:
         """Return how many lines the model gets wrong; a line counts in part where its measured share is in doubt."""
-        after = play(model, self.steps, page_lines, self.held)
+        key = tuple((name, *rules.values()) for name, rules in model.items() if name[1] == "1")
+        if key not in self.inner:
+            self.inner[key] = play_inner(model, self.steps, page_lines)
+        after = play_outer(model, self.inner[key], page_lines, self.held)
         inner, anywhere = (_bits([after[row - 1][part] for row in self.rows], self.came.shape[1]) for part in (0, 1))
         return self.none + float(self.came[anywhere].sum() + self.first[inner].sum())
 
@@ -131,7 +143,7 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
         seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) for each in (1 - inner, inner)
     )
     held = sum(1 << line for line in seen.curve.trial.held)
-    steps = steps_of(seen.curve.trial.accesses, line_size)
+    steps = steps_of(seen.curve.trial.accesses, line_size)[: max(seen.curve.counts, default=0)]
     none, came, first = float(absent.sum()), brought - absent + is_not, is_first - is_not
     return Target(steps, held, seen.curve.counts, none, came, first)
 
@@ -142,16 +154,20 @@ class Fit:
     def __init__(self, curves: Mapping[str, Seen], line_size: int, params: Params) -> None:
         self.params, self.line_size = params, line_size
         self.page_lines = (1 << 12) // line_size
-        self.curves, self.names = curves, [name for name in curves if name not in APART]
-        self.ordered = [curves[name] for name in self.names]
-        self.targets = {name: target_of(seen, line_size, params) for name, seen in curves.items()}
+        self.curves, self.explains_own = curves, False
         self.gap = gap_of([curves[name] for name in ASCENDING if name in curves], line_size, params)
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
-        self._seen: dict[Any, float] = {}  # costs computed so far, by curve and rules
+        self.ordered = [seen for name, seen in curves.items() if name not in APART]
         # prefetches of L2 into L3 let the line still miss L2, which may explain too much: search with and without them
         self._fills: tuple[str, ...] = ()
-        found = [self._searched(fills) for fills in (("l2",), ("l2", "l3"))]
-        self.take(min(found, key=lambda each: each[0])[1])
+        self._searched(("l2",), np.inf)
+        found, own = (self.best, self.model), self._own
+        if own > params.least_gain:
+            self._searched(("l2", "l3"), own - params.least_gain)
+            if self._own <= own - params.least_gain:
+                found = min(found, (self.best, self.model), key=lambda each: each[0])
+        self._look((), ALL)
+        self.take(found[1])
 
     # -- costs ------------------------------------------------------------------------------------------------------
 
@@ -169,7 +185,7 @@ class Fit:
         model's costs of the others; the sum stops once it exceeds `most`."""
         chosen = [name for name in self.names if names is None or name in names]
         total = sum(cost for name, cost in self.costs.items() if name not in chosen)
-        for name in chosen:
+        for name in sorted(chosen, key=lambda each: -self.costs[each]):
             total += self._cost(name, model)
             if total > most:
                 break
@@ -196,13 +212,6 @@ class Fit:
         return self.unexplained_part > self.params.strange
 
     @property
-    def explains_own(self) -> bool:
-        """Whether families of prefetchers explain the curves in which each access is by an instruction of its own. Then
-        what no family explains in the others needs one instruction that is repeated."""
-        own = {name: self.curves[name] for name in (*ASCENDING, "shuffled") if name in self.curves}
-        return Fit(own, self.line_size, self.params).explains
-
-    @property
     def as_good(self) -> float:
         """Cost up to which a model is as good as the best: the more the best leaves unexplained, the higher."""
         return self.params.as_good + (1 + self.params.as_good_part) * self.best
@@ -213,12 +222,27 @@ class Fit:
 
     # -- search -----------------------------------------------------------------------------------------------------
 
-    def _searched(self, fills: tuple[str, ...]) -> tuple[float, dict[str, Rules]]:
-        """Search for the best model where L2's prefetchers may fill these levels; return its cost and itself."""
-        self._fills = fills
-        self.take({})
-        self._climb()
-        return self.best, self.model
+    def _searched(self, fills: tuple[str, ...], most: float) -> None:
+        """Search for the best model where L2's prefetchers may fill these levels. It ends early if it costs more than
+        `most` in the curves `OWN`, as L2 doesn't see instructions."""
+        self._fills, self.model, self._mends, self._own = fills, {}, self.params.mends, 0.0
+        for names, accesses in STAGES:
+            if not names and self._own > most:
+                break
+            self._look(names, accesses)
+            self._climb()
+            self._mend()
+            if names:
+                self._own = self.best
+                self.explains_own |= self.explains and accesses == ALL
+
+    def _look(self, names: Sequence[str], most: int) -> None:
+        """From now on, fit the curves of these names (all, if none are given) after `most` accesses at most."""
+        self.shown = {name: seen.until(most) for name, seen in self.curves.items() if name in (names or self.curves)}
+        self.names = [name for name in self.shown if name not in APART]
+        self.targets = {name: target_of(seen, self.line_size, self.params) for name, seen in self.shown.items()}
+        self._seen: dict[Any, float] = {}  # costs computed so far, by curve and rules
+        self.take(self.model)
 
     def _climb(self) -> None:
         """Add families as long as that explains more, and remove those that others replace."""
@@ -229,18 +253,38 @@ class Fit:
         for name in list(self.model):
             self._refine(name)
 
-    def _grow(self) -> bool:
+    def _mend(self) -> None:
+        """Remove families one by one, to see whether others explain more, or as much with fewer."""
+        names = list(self.model)
+        while names and self._mends and not self.explains:
+            self._mends -= 1
+            name, before, best = names.pop(0), self.model, self.best
+            self.take(without(before, name))
+            for other in self.model:
+                self._refine(other)
+            while self.best > best - 0.1 and self._grow(name):
+                pass
+            fewer = len(self.model) < len(before)
+            if self.best < best - self.params.least_gain or (fewer and self.best <= best + 0.1):
+                self._climb()
+                names = list(self.model)
+            else:
+                self.take(before)
+
+    def _grow(self, barred: str = "") -> bool:
         """Add the family that explains most once its rules are refined; return whether one was added."""
         before, best = self.model, self.best - self.params.least_gain
-        candidates = [each for name in SPACES if name not in before for each in self._additions(name)]
+        candidates = [each for name in SPACES if name not in {*before, barred} for each in self._additions(name)]
         grown = before
         for _, name, model in sorted(candidates, key=lambda each: each[0])[: self.params.tried]:
             self.take(model)
-            for each in (name, *model):
-                self._refine(each)
+            self._refine(name)
             best, grown = min((best, grown), (self.best, self.model), key=lambda each: each[0])
             self.take(before)
         self.take(grown)
+        if grown is not before:
+            for each in grown:
+                self._refine(each)
         return grown is not before
 
     def _additions(self, name: str) -> Iterable[tuple[float, str, dict[str, Rules]]]:
@@ -248,15 +292,19 @@ class Fit:
         the curves with most unexplained lines. None where no rules gain enough."""
         screen = sorted(self.names, key=lambda each: (-self.costs[each], each))[: self.params.screened]
         tried = {key: values for key, values in SPACES[name].items() if key in TRIED}
+        if name[1] == "2" and any(other[1] == "1" for other in self.model):
+            tried[BY_PREFETCHER] = SPACES[name][BY_PREFETCHER]
         if name.endswith(("stream", "stride")):
             starts = self._starts(screen)
             tried["trigger"] = tuple(each for each in tried["trigger"] if each in starts)
         if name.endswith("stream"):
             tried |= {"degree": (2, 1, 4), "far": tuple({0, self.gap})}
+        elif name == "l1.stride":
+            tried |= {"max_distance": (1, 2, 4, 8), "alone": FLAGS}
         found: dict[Any, tuple[float, str, dict[str, Rules]]] = {}
         for values in product(*tried.values()):
             rules = {**first_rules(name), **dict(zip(tried, values, strict=True))}
-            way = rules.get("counts"), rules.get("far")
+            way = rules.get("counts"), rules.get("far"), rules.get("alone")
             for others in self._trained(name):
                 least, *_ = found.get(way, (self.best - self.params.least_gain / 2,))
                 cost = self.total({**others, name: rules}, least, screen)
@@ -268,7 +316,7 @@ class Fit:
         """Return the numbers of accesses after which some curve has its first unexplained line, and their neighbours,
         as a request of L1's prefetchers may count as an access."""
         starts: set[int] = set()
-        for seen in (self.curves[name] for name in names):
+        for seen in (self.shown[name] for name in names):
             rows, counts = np.flatnonzero(self.unexplained(seen).any(axis=1)), (0, *seen.curve.counts)
             starts |= {*range(counts[rows[0]], counts[rows[0] + 1] + 2)} if len(rows) else set()
         return starts
@@ -305,11 +353,14 @@ class Fit:
         """Return values to try together: triggers near the present one, distances that the curves suggest."""
         rules, trigger = self.model[name], self.model[name].get("trigger", 1)
         lead = self.furthest - rules.get("far", 0)
-        near = {rules.get("max_distance"), *range(lead - 4, lead + 1), 8, 12, 16, 20, 32}
+        near = {rules.get("max_distance"), *range(lead - 4, lead + 1), 8, 12, 16, 20, 24, 32}
         distances = near if name.endswith("stream") else range(1, 9)
-        limits: dict[str, Any] = {"trigger": range(trigger - 2, trigger + 3), "max_distance": distances}
-        limits["fills"] = ("l1", *self._fills)
-        return product(*([v for v in SPACES[name][key] if v in limits.get(key, SPACES[name][key])] for key in keys))
+        limits: dict[str, Any] = {"max_distance": distances, "fills": ("l1", *self._fills)}
+        values = product(*([v for v in SPACES[name][key] if v in limits.get(key, SPACES[name][key])] for key in keys))
+        if keys[0] != "trigger":
+            return values
+        same = [rules[key] for key in keys[1:]]
+        return [each for each in values if abs(each[0] - trigger) <= 2 or list(each[1:]) == same]
 
     # -- what is as good --------------------------------------------------------------------------------------------
 

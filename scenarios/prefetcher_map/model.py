@@ -89,8 +89,8 @@ class UpDown(Prefetcher):
 
 
 class Stride(Prefetcher):
-    """Prefetches `degree` more strides per access, up to a distance, once `trigger` accesses with one key (their
-    instruction, page or both) were equally far apart."""
+    """Prefetches `degree` more strides per access, up to a distance (or the line at that distance alone), once
+    `trigger` accesses with one key (their instruction, page or both) were equally far apart."""
 
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         rules, by = self.rules, self.rules["indexed_by"]
@@ -103,6 +103,7 @@ class Stride(Prefetcher):
         way = "up" if now > 0 else "down"
         fits = abs(now) >= max(rules["min_stride"] * size, 1) and rules["directions"] in (way, "both")
         wanted: list[int] = []
+        ahead = rules["max_distance"] - 1 if rules.get("alone") else ahead
         for _ in range(rules["degree"] if fits and run >= rules["trigger"] else 0):
             target = (step.byte + (ahead + 1) * now) // size
             if ahead >= rules["max_distance"] or not self.reaches(step.line, target):
@@ -208,14 +209,24 @@ KINDS: dict[str, type[Prefetcher]] = {
 }  # fmt: skip
 
 
+Requests = list[tuple[int, list[Step]]]
+"""For each access the lines in L1 after it, as bits, and the requests that L2 gets by it."""
+
+
 def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) -> list[tuple[int, int]]:
     """Return, as bits, the lines in L1 and the lines in any cache after each access. `held` are lines in L2 before. L2
     is trained by line numbers, not byte addresses; lines that its prefetchers load into L3 still miss L2."""
-    inner, outer = (
-        [(KINDS[name[3:]](rules, page_lines), rules) for name, rules in model.items() if name[1] == level]
-        for level in "12"
-    )
-    first, second, further, after, size = 0, held, 0, [], PAGE_BYTES // page_lines
+    return play_outer(model, play_inner(model, steps, page_lines), page_lines, held)
+
+
+def _of_level(model: Model, level: str, page_lines: int) -> list[tuple[Prefetcher, Rules]]:
+    return [(KINDS[name[3:]](rules, page_lines), rules) for name, rules in model.items() if name[1] == level]
+
+
+def play_inner(model: Model, steps: Iterable[Step], page_lines: int) -> Requests:
+    """Return what the accesses and L1's prefetchers load into L1, and what they request from L2."""
+    inner, size = _of_level(model, "1", page_lines), PAGE_BYTES // page_lines
+    first, after = 0, []
     for step in steps:
         bit, requests = 1 << step.line, []
         misses = not first & bit
@@ -227,6 +238,15 @@ def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) ->
             if not first >> line & 1:
                 first |= to_first << line
                 requests.append(Step(line, line * size, REQUEST))
+        after.append((first, requests))
+    return after
+
+
+def play_outer(model: Model, inner: Requests, page_lines: int, held: int = 0) -> list[tuple[int, int]]:
+    """Return the same as `play`, from what L1 loads and requests."""
+    outer = _of_level(model, "2", page_lines)
+    second, further, after = held, 0, []
+    for first, requests in inner:
         for request in requests:
             bit = 1 << request.line
             misses = not second & bit

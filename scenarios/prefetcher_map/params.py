@@ -29,6 +29,7 @@ class Params:
     unexplained: float = 0.02  # share of the cost without a model, above which a model names nothing
     strange: float = 0.17  # the same, above which the lines are reported as another behaviour without a name
     tried: int = 3  # candidates whose rules are refined at a time; more take time
+    mends: int = 3  # families that are removed to see whether others explain more; more take time
     as_good: float = 0.7  # lines that another value of a rule may lose to be as good: less than one clear line
     as_good_part: float = 0.03  # the same as a share of what the best model leaves unexplained
     strides: tuple[int, ...] = (1, 2, 4)  # lines from one access of a practised run to the next
@@ -37,7 +38,7 @@ class Params:
     lead_accesses: int = 16  # accesses of the run whose lead is reported
     lead_share: float = 0.5  # share of repetitions with the line in a cache, from which it counts as ahead of a run
     other_lines: int = 3  # unexplained lines that make another behaviour; one may be an accident
-    usual_triggers: int = 4  # first values of a trigger: an absent family would show with each of them
+    usual_triggers: int = 4  # first values of a trigger: an absent family (no stream) would show with each of them
     one_level: float = 0.75  # share of a prefetcher's lines that must be in one level, which it then fills
     repeated: int = 16  # repetitions of a single trial
     level_samples: int = 480  # the same where coarse clocks must distinguish L1 from L2: some 0.6 ticks of error

@@ -75,10 +75,29 @@ def test_of_two_levels_that_explain_the_curves_alike_neither_is_named(rules: dic
     assert {reports[name].findings["present"].value for name in ("l1.stream", "l2.stream")} == {None}
 
 
-def test_a_pair_beside_a_stream_is_not_made_up_for_by_its_rules() -> None:
-    pair = {"store": True, "prefetch": True, "l1_prefetcher": 0, "fills": "l2"}
-    fit = Fit(curves({"l2.pair": pair, "l2.stream": {**STREAM, "l1_prefetcher": 0}}), 64, Params())
-    assert {name[3:] for name in fit.model} == {"pair", "stream"}
+STRIDE: dict[str, Any] = {
+    "trigger": 4, "degree": 3, "max_distance": 12, "directions": "both", "indexed_by": "ip", "min_stride": 2,
+    "level": 1, "fills": "l1", "store": True, "prefetch": False, "crosses_4k": False,
+}  # fmt: skip
+PAIR = {"store": True, "prefetch": True, "l1_prefetcher": 0, "fills": "l2"}
+NEXT = {"trigger": 1, "only_misses": True, "degree": 2, "crosses_4k": False, "fills": "l1"}
+
+
+@pytest.mark.parametrize(
+    "true",
+    [
+        {"l2.pair": PAIR, "l2.stream": {**STREAM, "l1_prefetcher": 0}},
+        {
+            "l1.stride": {**STRIDE, "degree": 1, "max_distance": 8, "alone": True, "min_stride": 0},
+            "l2.stream": {**STREAM, "trigger": 12},
+        },
+        {"l1.next_line": {**NEXT, "degree": 1}, "l2.next_line": {**NEXT, "fills": "l2", "l1_prefetcher": 1}},
+    ],
+    ids=["pair", "far stride", "next lines"],
+)
+def test_prefetchers_beside_each_other_are_not_made_up_for_by_others(true: dict[str, Any]) -> None:
+    fit = Fit(curves(true), 64, Params())
+    assert sorted(name[3:] for name in fit.model) == sorted(name[3:] for name in true)
     assert fit.best < Params().as_good
 
 
@@ -90,10 +109,6 @@ def test_what_no_rule_explains_is_counted() -> None:
     assert sum(int(fit.unexplained(seen).sum()) for seen in fit.ordered) == 5
 
 
-STRIDE = {
-    "trigger": 4, "degree": 3, "max_distance": 12, "directions": "both", "indexed_by": "ip", "min_stride": 2,
-    "level": 1, "fills": "l1", "store": True, "prefetch": False, "crosses_4k": False,
-}  # fmt: skip
 LEADS = {
     "one.stride_1": [5, 4, 4, 6, 8], "one.stride_2": [0, 0, 0, 6, 10, 14, 18], "one.stride_4": [0, 0, 0, 12, 20, 16],
     "own.stride_1": [1, 0, 4, 6, 8], "own.stride_2": [1, 0, 2, 2, 2], "own.stride_4": [1, 0, 0, 0, 0],
