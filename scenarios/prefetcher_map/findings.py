@@ -83,7 +83,7 @@ def _family(fit: Fit, name: str) -> Report:
     sure = fit.explains or not fit.model or (not there and name in ONE_WAY)
     if not sure:
         report.open("present", UNEXPLAINED)
-    elif there and gain < fit.params.least_gain:
+    elif there and gain < fit.params.other_lines:
         report.open("present", UNSURE)
     elif there and _at_either_level(fit, name):
         report.open("present", EITHER)
@@ -108,12 +108,15 @@ def _at_either_level(fit: Fit, name: str) -> bool:
 
 
 def _would_show(fit: Fit, name: str) -> bool:
-    """Whether the family, with any rules known from CPUs, would prefetch lines that were not: then it is absent."""
+    """Whether the family, with any rules known from CPUs, would prefetch lines that were not, besides those that others
+    bring: then it is absent."""
     space, params = SPACES[name], fit.params
-    for trigger, fills in product(space.get("trigger", (1,))[: params.usual_triggers], space["fills"]):
-        model = {name: {**first_rules(name), BY_PREFETCHER: 0, "trigger": trigger, "fills": fills}}
-        missing = sum(int(np.sum(seen.present[fit.brought(seen, model)] <= params.lead_share)) for seen in fit.ordered)
-        if missing < params.other_lines:
+    triggers = space.get("trigger", (1,))[: None if name.endswith("stream") else params.usual_triggers]
+    for trigger, fills in product(triggers, space["fills"]):
+        rules = {**first_rules(name), BY_PREFETCHER: 0, "trigger": trigger, "fills": fills, "directions": "up"}
+        model = {**fit.model, name: rules}
+        new = ((seen, fit.brought(seen, model) & ~fit.brought(seen, fit.model)) for seen in fit.ordered)
+        if sum(int(np.sum(seen.present[lines] <= params.lead_share)) for seen, lines in new) < params.other_lines:
             return False
     return True
 
@@ -126,6 +129,8 @@ def _rules(fit: Fit, name: str, report: Report) -> None:
     for key in ("fills", "trigger", "degree", "counts", "leads_by", "directions", "indexed_by", "crosses_4k"):
         if len(SPACES[name].get(key, ())) > 1 and (key != "leads_by" or fit.model[name]["counts"] == "run"):
             report.one_of(key, values[key])
+    if fit.model[name].get("alone"):
+        report.open("trigger", "an instruction's distances before the run decide")  # Chen and Baer 1995: four states
     if fit.model[name].get("far"):
         report.add("far_offset", fit.model[name]["far"])
     found = values.get("max_distance", values.get("degree", ()))  # a next-line prefetcher reaches as far as its degree
