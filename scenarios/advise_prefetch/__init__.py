@@ -33,8 +33,9 @@ MOST_BYTES = 1 << 16
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the advice for each chosen loop with its proof; if a file describes the loop, only store it as evidence."""
-    if described := context.options.get("describe"):  # nothing is timed, so there is no finding in it
+    """Yield the advice for each chosen loop, with the measurements that prove it. A loop that a file describes can't be
+    run: its advice, from formulas alone, is stored as evidence, and no finding is yielded."""
+    if described := context.options.get("describe"):  # nothing is timed, so there is nothing to report
         advisor = _advisor(context, loop := read_loop(described))
         context.evidence["described"] = {"advice": advisor.advice(advisor.choice(), START), "loop": loop}
         return
@@ -62,7 +63,7 @@ def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Findin
 
 
 def _findings(name: str, advice: Advice, by_table: Policy, proof: Proof) -> Iterator[Finding]:
-    """Yield a loop's findings: advice, speedup, and how far advice and `by_table` (by formula) are from the best."""
+    """Yield a loop's findings: advice, speedup, and by how many % it and `by_table` (formulas) exceed the best time."""
     prefix, policy = f"advice.{name}", advice.policy
     yield one_of(f"{prefix}.strategy", advice.strategy, "string", METHOD, EVIDENCE)
     unit = "lines" if advice.unit == "lines" else "iterations"

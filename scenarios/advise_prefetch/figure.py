@@ -35,7 +35,7 @@ def advice_figure(evidence: dict[str, Any]) -> Figure:
 
 
 def _curves(axes: Axes, name: str, loop: dict[str, Any]) -> None:
-    """Draw one loop's panel: a curve per hint, of policies that prefetch into one cache, and the advised one."""
+    """Draw one loop's panel: for each hint a curve of policies that prefetch into one cache, and the advised policy."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for policy, cycles in ((each["policy"], each["cycles"]) for each in loop["policies"]):
         stages = [stage for stage in ("l1", "l2") if policy[f"{stage}_distance"]]
