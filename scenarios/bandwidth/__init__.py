@@ -42,11 +42,11 @@ SECONDS, FAST_SECONDS = 18.0, 6.0
 """Time budget (see `Budget`) of all rounds together, by default and with --fast."""
 
 SMALL_BYTES, SMALL_LEAST, SMALL_TIME = 1 << 19, 1 << 17, 1 / 8000
-"""Bytes that a sample of a small data set streams over: many passes, so branch predictors learn where a pass ends. A
-slow machine does `SMALL_TIME` of the time budget, at least `SMALL_LEAST`: brackets and last stores are 2 % of that."""
+"""Bytes that a sample of a small data set streams over: many passes, so branch predictors learn where a pass ends. If
+these take more than the share `SMALL_TIME` of the budget, fewer do, at least `SMALL_LEAST`: brackets add 2 % then."""
 
 MEMORY_TIME = 0.03
-"""Share of the time budget for filling memory's data set once."""
+"""Share of the time budget that one pass over memory's data set may take."""
 
 SPACED = 1.25
 """Memory that a data set takes, relative to its bytes: the arrays of a block have gaps between them."""
@@ -96,7 +96,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _cases(context: Context) -> list[Case]:
-    """Return each combination of kernel, width and CPUs; those on the same CPUs, which share memory, in a row."""
+    """Return each combination of kernel, width and CPUs. Those on the same CPUs, which use the same memory, adjoin."""
     facts, options = context.machine.facts, context.options
     kernels = kernels_of(facts, tuple(options.get("kernel") or DEFAULT_KERNELS))
     widths = widths_of(facts, tuple(options.get("width") or ()))
@@ -107,8 +107,8 @@ def _cases(context: Context) -> list[Case]:
 
 
 def _sizes(context: Context, levels: Levels, case: Case, memory: Outgrowing) -> dict[str, int]:
-    """Return the bytes of one thread's data set by level name, 0 where there is no room: the data sets of all threads
-    and those of one thread share half of the memory. Non-temporal stores bypass caches, so they get memory only."""
+    """Return the bytes of one thread's data set by level name, 0 where there is no room: those of all the case's
+    threads may take a quarter of the memory. Non-temporal stores bypass caches, so they get a set in memory only."""
     threads, facts = len(case.cpus), context.machine.facts
     room, found = facts.memory_bytes // (4 * threads), bytes_of(levels, facts, case.cpus)
     least, most = memory.least // threads, int(room / SPACED)

@@ -17,7 +17,7 @@ from setebench.text import in_bytes
 EVIDENCE = "bandwidth"
 
 UNLIKE = 0.3
-"""Largest half width of an interval, relative to the rate: where it is wider, co-runners took varying shares."""
+"""Largest half width of a measured rate's interval, relative to the rate: if wider, co-runners took varying shares."""
 
 REACHED = 0.95
 """Least rate of a core on its own, relative to its fastest round: below it, too few rounds were undisturbed."""
@@ -26,9 +26,9 @@ REACHED = 0.95
 def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding]:
     """Yield the bandwidth of one level in GB/s, with and without write-allocate traffic, and in bytes per core cycle.
 
-    For one thread in a level that the core clocks, GB/s is bytes per cycle times `per_ns`, the core's cycles per
-    nanosecond that the result states, as neighbours may change the clock from round to round. Several threads lower the
-    clock themselves, so their GB/s are used as measured."""
+    If one thread runs alone in a level on the core's clock, GB/s is bytes per cycle times `per_ns`, the core cycles per
+    nanosecond that the result states: measured GB/s vary by round there, as load on other cores changes the clock.
+    Otherwise (several threads, a shared level, or `per_ns` None) GB/s is used as measured."""
     rolled, case = stream.best_form, stream.case
     values = np.array(stream.rounds[rolled]).T  # gigabytes, bytes a cycle
     rates, cycles = (each[np.isfinite(each)] for each in values)
@@ -53,7 +53,7 @@ def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding
 
 def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alone: bool) -> Finding:
     """Return a measured rate where the `rounds` (shape (rounds,)) agree, else a lower bound: a co-runner that took most
-    of some rounds may have taken a part of all. A core `alone` must also come close to its fastest round."""
+    of some rounds may have taken a part of all. The rate of a core `alone` must also be near its fastest round's."""
     rate = rate_of_rounds(rounds)
     found = decide.measured(parameter, rate, unit, how, EVIDENCE)
     few = alone and rate.value < REACHED * rounds.max()
@@ -65,7 +65,8 @@ def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alon
 
 
 def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
-    """Return the evidence of one case: kernel, width, CPUs, and GB/s of all rounds by level in the faster loop form."""
+    """Return the evidence of one case: kernel, width, CPUs, and for each level the bytes of a thread's data set and the
+    GB/s of all rounds with the form of the loop (rolled or unrolled) that was faster there."""
     rounds = [[each.gigabytes for each in stream.rounds[stream.best_form]] for stream in streams]
     return {
         "kernel": case.kernel.name,

@@ -13,10 +13,10 @@ from setebench.machine import Facts
 class SetParams:
     """How large a data set is, relative to the capacities of its level and of the next nearer level."""
 
-    part: float = 0.5  # of a thread's share of the level: less stays in the nearer level, more has conflict misses
-    outgrows: float = 2.0  # times the nearer level, at least: half as much would partly be served by it
-    widest_part: float = 0.75  # largest part of the share, used where `outgrows` asks for more than `part`
-    shared_step: float = 4.0  # times the nearer level, at most, in a cache of which co-runners may use a part
+    part: float = 0.5  # of a thread's share of the level: less partly stays in the nearer one, more has conflicts
+    outgrows: float = 2.0  # least data set, relative to the nearer level, which would serve a part of smaller ones
+    widest_part: float = 0.75  # largest part of the share, used where `outgrows` needs more than `part`
+    shared_step: float = 4.0  # largest data set, relative to the nearer level, if co-runners may use the cache
 
 
 PARAMS = SetParams()
@@ -24,7 +24,8 @@ PARAMS = SetParams()
 
 def shared(levels: Levels, name: str) -> bool:
     """Return whether several cores share the level `name`, as they do memory and a third cache. A second cache counts
-    as private even if a cluster shares it: its data set is small then, at most `shared_step` times the first cache."""
+    as private even if a cluster of cores shares it: the cluster's data sets fit together, as `bytes_of` limits each to
+    `SetParams.shared_step` times the first cache where the second one is the last."""
     return name not in levels.caches[:2]
 
 
@@ -42,7 +43,7 @@ def bytes_of(levels: Levels, facts: Facts, cpus: Sequence[int]) -> dict[str, int
 
 
 def _inside(before: float, share: float, maybe_shared: bool) -> int:
-    """Bytes that outgrow the nearer level (`before` bytes) and fit a `share` of this one (0: unknown), else 0."""
+    """Return bytes that outgrow the nearer level (`before` bytes) and fit a `share` of this one (0: unknown), or 0."""
     if not share:
         return int(PARAMS.shared_step * before)
     least = PARAMS.outgrows * before
