@@ -38,13 +38,13 @@ class Params:
     seconds: float = 60.0  # time budget of all readings, as estimated from `Facts.lines_per_second`
 
     def within(self, lines_per_second: float, readings: int) -> Params:
-        """Return these settings, reduced so that this number of `readings` fits the time budget: a slow machine streams
-        over fewer bytes per reading, and leaves out data sets larger than the bytes of four readings."""
+        """Return these settings, reduced so that `readings` fit the time budget on a machine of `lines_per_second`:
+        each streams over fewer bytes, and data sets (`sizes_bytes`) of more than four times these are left out."""
         passed = int(min(self.bytes_passed, self.seconds * lines_per_second / readings * 64))
         return replace(self, bytes_passed=passed, sizes_bytes=tuple(s for s in self.sizes_bytes if s <= 4 * passed))
 
     def quicker(self) -> Params:
-        """Return the settings of --fast: an eighth of the bytes per reading, and no largest data set."""
+        """Return the settings of --fast: an eighth of the bytes per reading, and all data sets but the largest."""
         return replace(self, sizes_bytes=self.sizes_bytes[:-1], bytes_passed=self.bytes_passed >> 3, seconds=20.0)
 
 
@@ -69,7 +69,7 @@ def answer(context: Context) -> Iterator[Finding]:
 def _rates(
     context: Context, params: Params, roles: Sequence[str], cpus: Sequence[int]
 ) -> dict[str, dict[str, list[float]]]:
-    """Return rates in events/s of kernels on all `cpus` at once, by role and by kernel and size, one per epoch."""
+    """Return by role, then by kernel and size, the rates in events/s of a kernel on all `cpus` at once, by epoch."""
     machine, width = context.machine, max(context.machine.facts.access_sizes)
     rates: dict[str, dict[str, list[float]]] = {role: {} for role in roles}
     room = max(stream_bytes(KERNELS[name], max(params.sizes_bytes)) for name in params.kernels)

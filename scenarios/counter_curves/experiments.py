@@ -107,7 +107,7 @@ def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[
         return float(max(found[0, 0] for found in run_on(machine, probes, placements).values()))
 
     rows: dict[str, list[float]] = {"gb_per_s": [], **{name: [] for name in LATENCIES}}
-    run()  # stitches the code, and warms up what is not memory
+    run()  # the first run stitches the code, and warms all but the flushed lines
     for _ in range(params.repeats):
         counts, ticks = counted(machine, roles, run)
         seconds = float(np.median(ticks)) / machine.facts.ticks_per_second
@@ -144,8 +144,7 @@ def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, st
 
 
 def unaided(context: Context, params: Params) -> Iterator[Point]:
-    """Yield the points of `reader` (bandwidth and latencies by number of threads and delay) with all prefetchers off.
-    Raises `UnsupportedError` where they can't be switched off."""
+    """Yield the points of `reader` with prefetchers off. Raises `UnsupportedError` if they can't be switched off."""
     machine = context.machine
     switches = machine.prefetcher_switches() if isinstance(machine, SwitchesPrefetchers) else ()
     if not isinstance(machine, SwitchesPrefetchers) or not switches:
@@ -169,7 +168,7 @@ def volumes(context: Context, params: Params) -> Iterator[Point]:
 
 
 def chases(context: Context, params: Params) -> Iterator[Point]:
-    """Yield the cycles that stall events count per chase step, alone and with 24 multiplications, by working set."""
+    """Yield the cycles per step of a chase, and those that stall events count, by working set and kind of `work`."""
     machine, roles = context.machine, countable(context.machine, CHASE_ROLES)
     with context.memory(span_bytes(params.largest_bytes, context.line_size)) as region:
         for size, work in itertools.product(_sizes(params), ("", "free", "chained")):
@@ -192,7 +191,7 @@ def _sizes(params: Params) -> list[int]:
 
 
 def streams(context: Context, params: Params) -> Iterator[Point]:
-    """Yield events per line that a load or a store stream uses, by working set, all of which was used once before."""
+    """Yield by working set the events of `STREAM_ROLES` per line of a load or store stream that ran once before."""
     machine, roles = context.machine, countable(context.machine, STREAM_ROLES)
     line, width = context.line_size, max(machine.facts.access_sizes)
     with context.memory(array_spacing(params.largest_bytes)) as region:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # only loaded for a plot
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure of an experiment's points: the `statistic` over repeats of each quantity in `y`, over the setting `x`,
-    with one curve per value of the setting `by`. `only` selects points whose settings have the given values."""
+    """One figure of an experiment's points: the `statistic` of the repeats of each quantity in `y` over the setting
+    `x`, with one curve per value of the setting `by`. `only` has by setting the values of the points that are drawn."""
 
     title: str
     experiment: Callable[[Context, Params], Iterator[Point]]
@@ -128,5 +128,5 @@ def draw(evidence: Mapping[str, Any]) -> Picture:
 
 
 def _value(values: Any, statistic: Callable[[list[float]], Any] = np.mean) -> Any:
-    """Return what to draw of a point's value: the statistic of a list of repeats, or a setting as it is."""
+    """Return the number to draw for a point's value: the statistic of a list of repeats, or a setting unchanged."""
     return float(statistic(values)) if isinstance(values, list) else values

@@ -4,8 +4,8 @@ Each event gets a list of rows, with the counts of a workload and the number tha
 and instructions, the explanations are the roles of the same direction, so the level that an event tracks is found and
 not looked up (Molka et al. 2017, future work). For cycles, a row is the difference of two workloads: a chase always has
 one load in flight, and over flushed lines each step takes longer than over lines in L2 by the difference of the
-latencies; every event that counts cycles of a waiting load must grow by it. Dependent multiplications lengthen a step
-without a waiting load (section 4.3). Each explanation has a scale of its own; an event that none fits is untrusted.
+latencies, which every event of cycles with a waiting load must count. Dependent multiplications lengthen a step without
+a waiting load (section 4.3). Each explanation has a scale of its own; an event that none fits is untrusted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OTHER_STALLS, FLOOR = Kind.INCLUDES_OTHER_STALLS.value, Kind.FLOOR_PER_CYCLE.val
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on the event of one `role`: the `kinds` that hold for it; if there are none, `reason` says why.
+    """The verdict on the event of one `role`: the `kinds` (see `Kind`) that hold; if none do, `reason` says why.
 
     `scale` is the number of the role's events that one count stands for, `level` the cache level whose traffic the
     event tracks, and `includes_prefetch` says whether prefetched lines are counted (None if unknown)."""
@@ -58,8 +58,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(NamedTuple):
-    """Counts of one workload per piece of work, shape (epochs,), and the count that each explanation expects, by its
-    name: exactly, or within its `tolerance`. An explanation that is missing in `expected` allows any count."""
+    """Counts per piece of work, shape (epochs,), of a workload or of the difference of two. `expected` has, by name of
+    an explanation, the count that it expects, and `tolerance` how far the count may be off: not at all without an
+    entry. An explanation that is missing in `expected` allows any count."""
 
     name: str
     counted: Numbers
@@ -98,7 +99,7 @@ def judge(role: str, evidence: Evidence) -> Verdict:
 
 def _of_work(role: str, evidence: Evidence) -> Iterator[Row]:
     """Yield a row for each workload with a known number of lines or instructions, but not those with prefetched lines
-    or a busy sibling. Where a timed level serves lines, counts are capped at those of a line from memory."""
+    or a busy sibling. Where timing found the level that serves the lines, counts are capped at a memory line's."""
     steps = evidence.step_cycles
     # on a core that serves one load at a time, no load ever waits for a line on its way
     if role == "load_fb_hit" and steps.get("burst_8", 0.0) >= 2 * steps.get("burst_2", np.inf):
@@ -208,7 +209,7 @@ def _undercounts(role: str, evidence: Evidence, primary: str) -> bool:
 
 def _best(role: str, rows: Sequence[Row], evidence: Evidence) -> tuple[str, tuple[str, ...], bool]:
     """Return the explanation that fits best (the role itself if it fits as well), the others that fit about as well,
-    and whether it explains all rows. One that allows any count of a row predicts half of the largest expected."""
+    and whether the best one fits all rows. One that allows any count of a row predicts half of the row's largest."""
     family: tuple[str, ...] = next((each for each in FAMILIES if role in each), (role,))
     family += (OTHER_STALLS,) if role in PURE else (FLOOR,) if role == "l1d_inflight_sum" else ()
     observed = np.array([row.mean for row in rows])

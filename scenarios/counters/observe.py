@@ -23,8 +23,8 @@ Numbers = NDArray[np.float64]
 
 @dataclass
 class Observed:
-    """All counts of one role (an ideal event): its `readings`, and by workload arrays of shape (2, epochs, amounts of
-    work) with the counts in row 0 and the elapsed cycles of the same runs in row 1, NaN for missing runs (`values`)."""
+    """All counts of one role (an ideal event): `readings` in the order of runs, and in `values` by workload an array of
+    shape (2, epochs, amounts of work): counts in row 0, core cycles of the same runs in row 1 (NaN: no run)."""
 
     readings: list[Count] = field(default_factory=list)
     values: dict[str, Numbers] = field(default_factory=dict)
@@ -47,14 +47,14 @@ class Evidence:
     step_cycles: dict[str, float] = field(default_factory=dict)
 
     def level(self, role: str) -> str:
-        """Return the level ("l1" to "memory") whose traffic events of this `role` (a key of `ROLES`: "l1d_fill")
-        count on this machine: without a third cache, events of L3 count memory's."""
+        """Return the level ("l1" to "memory") at which events of this `role` (a key of `ROLES`, such as "l1d_fill")
+        count traffic on this machine: without a third cache, the roles of "l3" count memory's."""
         level = ROLES[role].level
         return "memory" if level == "l3" and len(self.levels.caches) < 3 else level
 
     def prefetched(self, level: str) -> bool:
         """Return whether prefetchers fetch lines of an ascending chase early, so that `level`'s traffic includes them:
-        a step takes less than the mean latency of the next nearer level and of L2 (for `level` L2) or memory."""
+        a step takes less than the mean latency of memory and the cache before `level`, or (for "l2") of L1 and L2."""
         steps, cycles = self.step_cycles, list(self.levels.cycles.values())
         if not {"far_ascending", "far_chase"} <= set(steps) or len(cycles) < 3:
             return False
@@ -126,7 +126,7 @@ class Evidence:
 
 
 def _run(context: Context, workload: Workload, amount: int) -> NDArray[np.int64]:
-    """Run so many units of a workload; return ticks of its first timed interval, shape (repetitions,), else (0,)."""
+    """Run `amount` units of a workload; return ticks of interval 0, shape (repetitions,), or (0,) without one."""
     probe, placements = workload.make(amount)
     if workload.partners:
         own = context.own_cpu

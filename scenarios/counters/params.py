@@ -18,7 +18,7 @@ class Params:
     looseness: float = 0.12  # error of lines per access that a cache serves: replacement and prefetchers are unknown
     least_fit: float = 1e-3  # least probability of a fit: one right explanation in 1,000 is rejected
     even_odds: float = 20.0  # explanations within this ratio of probability are not distinguished: 5 % for the others
-    beyond: float = 5.0  # times L2: a working set so large that no line stays in L2: exp(-5) at random
+    beyond: float = 5.0  # size of a working set that leaves no line in L2, relative to L2: exp(-5) do at random
     loss: float = 0.04  # share of events lost beside a sibling, or of a stream's lines, that is a fault: twice `trust`
     stall_fraction: float = 0.25  # error of the share of multiplication cycles that count: more than half, or none
     background: float = 0.01  # events while nothing happens, relative to those of a line: half of `trust`

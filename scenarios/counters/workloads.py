@@ -2,7 +2,7 @@
 
 Most lines are flushed before use: such a line comes from memory exactly once, whatever the caches are. Others stay in
 L1, or are served by a level that timing found. Irregular lines lie on pages of their own, so that no prefetcher
-predicts them, and other lines that it loads stay in the caches from the first repetition on. Streams are those of Röhl
+predicts them, and what one loads by mistake stays in the caches from the first repetition on. Streams are of Röhl
 et al. 2015 (Fig. 1.1) with write-allocates, chases with and without multiplications those of Molka et al. 2017 (3.3).
 """
 
@@ -48,7 +48,7 @@ OWNED = ("l2_rfo", "l2_rfo_miss")
 GIVEN_AWAY = ("l1d_writeback", "l2_writeback")
 IN_MEMORY = ("mem_write", "home_write")
 QUIET = dict.fromkeys((*READS, *OWNED, *GIVEN_AWAY, *IN_MEMORY, "load_fb_hit", "hitm_local"), 0.0)
-"""The numbers that work without misses, stores or lines of other cores is expected to count: 0 of each role."""
+"""Expected events of each role by work without misses, stores or lines of other cores: 0."""
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any")
 """Roles that count cycles of a chase: those with a load in flight, and those in which nothing executes."""
 WHILE_LOADING = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
@@ -75,9 +75,9 @@ class Workload:
     """Work of which the number of events per piece is known. `make(n)` returns the probe and placements of n units, of
     `unit` pieces each; meanwhile each CPU in `partners` runs its probe.
 
-    `expected` is the number of events per piece by role; a missing role is unknown. Roles in `tolerance` may be off by
-    so many events per piece, as timing found the level that serves the lines. `timed` are roles whose counts are
-    compared with the cycles of interval 0. `beside`: also run beside a busy sibling. `warm`: an epoch's first runs."""
+    `expected` has the number of events per piece by role (no entry: unknown), `tolerance` by how many it may be off
+    where only timing shows the level that serves lines. Counts of the roles in `timed` are compared with the cycles of
+    interval 0. If `beside`, the work also runs beside a busy sibling. `warm` returns uncounted first runs."""
 
     name: str
     make: Callable[[int], tuple[Probe, Placements]]
@@ -104,8 +104,8 @@ def sized(
 
 
 def repeated(name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, **fields: Any) -> Workload:
-    """Return a workload whose unit of work is `unit` repetitions of `probe`; `placements(n)` returns the placements of
-    n. `fields` are others of `Workload`, and `pieces`, the pieces of work (loads) of a repetition, 1 by default."""
+    """Return a workload whose unit is `unit` repetitions of `probe`; `placements(k)` returns those of k repetitions.
+    `fields` are further fields of `Workload`, and `pieces`: pieces of work (loads) of a repetition, 1 by default."""
     pieces = fields.pop("pieces", 1)
     return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **fields)
 
@@ -119,7 +119,7 @@ class Lines:
     next: int = 0
 
     def placed(self, steps: int, count: int) -> Placements:
-        """Return the addresses at which `count` probes of so many steps begin, each behind the one before."""
+        """Return placements of `count` probes of `steps` lines each: every one begins where the one before ends."""
         at = (self.next + np.arange(count) * steps) % len(self.order)
         self.next = int(self.next + count * steps) % len(self.order)
         return {TARGET: self.order[at]}
@@ -213,9 +213,9 @@ class Battery:
         return self._chased.flushed(count).start().chase(TARGET, count, work=work).stop()
 
     def _misses(self) -> Iterator[Workload]:
-        """Yield chases and bursts over flushed lines, and bursts of more misses than any queue holds. These use every
-        second line of a group of pages in turn, then of the next group, so that prefetchers neither load later lines
-        nor see two lines of a page in a row, and few loads wait for a TLB entry."""
+        """Yield chases and bursts over flushed lines, and bursts of more misses than any queue holds. The latter use
+        every second line of a group of pages in turn, then of the next group, so that prefetchers neither load later
+        lines nor see two lines of a page in a row, and few loads wait for a TLB entry."""
         chained = partial(self._chase, work="chained")
         yield sized("far_chase", self._chase, self._chased.first(HOT), CHASE, timed=STALLS)
         yield sized("far_chase_chained", chained, self._chased.first(HOT), CHASE, timed=STALLS)
@@ -255,8 +255,8 @@ class Battery:
             yield repeated("arithmetic", probe, lines.first, TIMES, pieces=pieces, expected={"fp_op": 1.0})
 
     def _served(self) -> Iterator[Workload]:
-        """Yield chases through a working set that L2 serves and through one that it can't hold, and stores to both,
-        where each line of the larger one leaves both caches modified. The first cache may still serve a part of the
+        """Yield chases through a working set that L2 serves and through one that it can't hold, and stores to both
+        sets; all lines of the larger one leave both caches modified. The first cache may still serve a part of the
         smaller set, and the third a part of the larger: timing finds how much."""
         if len(self.levels.caches) < 2 or self.levels.caches[0] not in self.levels.ends_bytes:
             return
@@ -283,8 +283,8 @@ class Battery:
         yield repeated("beyond_store", STORE, partial(beyond.placed, 1), STORES, warm=beyond.stored, **fields)
 
     def _part(self, lines: Lines, before: float, own: float) -> float:
-        """Return the share of the lines (0 to 1) that a level serves in a chase that went round twice before, from the
-        latencies of the level `before` and of the level's own; near 0 and 1 it is rounded."""
+        """Return the share of loads (0 to 1) that a level serves in a settled cyclic chase through `lines`, by the
+        latencies in cycles of this level (`own`) and of the next nearer one (`before`); near 0 and 1 it is rounded."""
         context, probe = self._context, Probe().start().chase(TARGET, CHASE_STEPS).stop()
         for untimed, placements in lines.chased():
             context.machine.run(untimed, placements, cpu=context.cpu)
