@@ -1,6 +1,6 @@
 """Load-to-use latency of each cache level and of memory, in core cycles, and in nanoseconds where cores share a level.
 
-Two ways, in the same rounds: chains of dependent loads through working sets of growing size, and single loads (short
+Two methods share the rounds: chains of dependent loads through working sets of growing size, and single loads (short
 elapsed-time events, SETE: Fang et al. 2014, 3.1 and 5.1.1). Every sample lies between two runs of reference work.
 Memory is measured by chases over flushed lines, one line per page, so that no prefetcher can predict the next line.
 """
@@ -28,8 +28,8 @@ OVERHEAD_SAMPLES = 200
 """Empty intervals per bracket and round: their mean is good to a tick on a clock with steps of 36 ticks."""
 
 PRECISE, PRECISE_SHARED, PRECISE_CYCLES = 0.05, 0.1, 0.5
-"""Largest half width with which a cache's latency is `measured` and no bound: relative (private, shared caches) or in
-cycles, if more. Shared caches vary more; but within a third either way, two levels could be seen as one."""
+"""Largest half width of the interval of a cache's latency that is `measured`, else it is a bound: relative (private,
+shared caches) or in cycles, if more. Shared caches vary more; but a third either way could span two levels."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _findings(levels: Levels, vectors: list[Surplus], how: str) -> Iterator[Finding]:
-    """Yield, by level, the latency of single loads, of chains, the reported one, in nanoseconds, of vector loads."""
+    """Yield for each level the latencies of single loads, of chains, the reported one, in ns, and of vector loads."""
     for name in (*levels.caches, MEMORY):
         chased, in_ns = levels.latency[name], levels.ns[name]
         chains = "chases over flushed lines" if name == MEMORY else "chains of dependent loads"

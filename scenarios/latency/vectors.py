@@ -23,7 +23,7 @@ LINES, STEPS, SAMPLES = 8, 512, 24
 """Lines of a chase (any first cache holds them), loads of a chase, and paired samples per access size and round."""
 
 Surplus = dict[int, float]
-"""Cycles that one load of a chase takes longer than an 8-byte load, by access size in bytes; of one round."""
+"""Cycles by which a vector load of a chase in L1 exceeds an 8-byte load, by access size in bytes, in one round."""
 
 
 def vectors_once(context: Context, region: Region) -> Surplus:
@@ -33,7 +33,7 @@ def vectors_once(context: Context, region: Region) -> Surplus:
     surplus = {}
     for size in (each for each in context.machine.facts.access_sizes if each > 8):
         narrow, wide = (Probe().chase(LINE, STEPS, width) for width in (8, size))
-        # the wide loads once before the first reference: they may change the core's clock
+        # wide loads run once before the first reference, as they may change the core's clock
         probe = wide.paired(reference(context).work, narrow, wide)
         found = run_paired(context, probe, {LINE: np.full(SAMPLES, lines[0])}, accesses=STEPS, warmup=0)
         surplus[size] = (located(found, 1) - located(found, 0)) / STEPS

@@ -78,8 +78,8 @@ def _of_nodes(context: Context, cpus: tuple[int, ...], parts: int) -> Iterator[F
 
 
 def _in_rounds(context: Context, loaders: tuple[int, ...], steps: list[Step], parts: int = 1) -> Curve:
-    """Measure the latency without load and at the load points `steps`, each once per round, in order of importance.
-    Points for which the first round leaves no time in its share of the budget are left out."""
+    """Measure the latency without load and at the load points `steps`, each once per round, in order of importance, in
+    one of `parts` equal shares of the budget. Points for which the first round leaves no time are left out."""
     curve, budget = Curve(), Budget(context.machine.facts, PARAMS.seconds, parts)
     with closing(LoadedChase(context, loaders)) as chase:
         for number in budget.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
@@ -111,8 +111,8 @@ def _loaders(context: Context, cpus: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _steps(context: Context, most: int) -> list[Step]:
-    """Return the load points: every delay with all threads, and full load with fewer threads. One thread less is among
-    them, as memory is saturated if the last thread adds no bandwidth."""
+    """Return the load points: every delay with all threads, and full load with fewer threads, among others with one
+    thread less: memory is saturated if the last thread adds no bandwidth."""
     if not most:
         return []
     fewer = sorted(count for count in {1, most // 4, most // 2, most - 1} if 0 < count < most)

@@ -43,14 +43,14 @@ class Params:
     stagger_lines: int = 5  # lines between the streams' offsets in a page: else they would share cache sets
     least_steps: int = 32  # groups of four lines of a loading thread at least, or its bracket adds to its time
     first_steps: int = 128  # the same before the thread's pace is known
-    spare: float = 1.5  # times the chase's time that a load is to last, as more load slows the chase down
-    tries: int = 3  # attempts to make a load last: the higher it is, the longer the chase takes
+    spare: float = 1.5  # planned duration of a load over that of the chase, which more load slows down
+    tries: int = 3  # attempts to make a load outlast the chase, which takes longer the higher the load is
     least_lasting: float = 0.6  # share of a point's samples in which the load must last as long as the chase
     ceiling_cycles: float = 32000.0  # most that an access can cost: it waits for those of all loading threads
     least_rounds: int = 2  # rounds in which a point's load must have lasted, or the point is left out
 
     precise: float = 0.1  # largest half width of a measured latency without load, relative; a wider one gives a bound
-    run_to_run: float = 0.03  # relative: 1.9 times the spread of latency between distant runs of two seconds each
+    run_to_run: float = 0.03  # relative doubt: 1.9 times the spread of latency between distant runs of two seconds
 
 
 PARAMS = Params()
