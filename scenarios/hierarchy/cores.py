@@ -34,7 +34,7 @@ class Params:
     memory_bytes: int = 32 << 20  # memory that the lines are drawn from
     lines: int = 8  # lines of a chase, each on its own page: within any first TLB
     samples: int = 24  # chases per pair and state in a round
-    settle: int = 2000  # cycles to wait behind flushes
+    settle: int = 2000  # cycles of waiting after flushes
     pairs: int = 128  # pairs of CPUs at most, unless the user wants all: about ten seconds in six rounds
     own: float = 1.25  # least latency of another core's line, relative to that of the last private cache
     same_cycles: float = 1.0  # latencies that differ by no more count as equal
@@ -72,16 +72,16 @@ def cpu_pairs(context: Context) -> list[Pair]:
 
 
 def further_cpu(cycles: Mapping[Pair, float], reader: int, owner: int) -> int | None:
-    """Return the CPU whose lines cost the reader most, by latencies in `cycles`, or None where the owner's cost more. A
-    shared line comes from its nearest holder: if this CPU holds it too, the owner still delivers it."""
+    """Return the CPU (not the owner) whose lines take the reader longest, by `cycles` of pairs; None if the owner's
+    take longer. If it holds the owner's line as well, the owner still delivers that, as the nearest holder does."""
     others = [pair for pair in cycles if pair[0] == reader and pair[1] != owner]
     furthest = max(others, key=lambda pair: cycles[pair], default=None)
     return None if furthest is None or cycles[furthest] < cycles[reader, owner] - PARAMS.same_cycles else furthest[1]
 
 
 def read_lines(context: Context) -> Reads:
-    """Measure one round: all pairs, each with modified, exclusive and shared lines. A pair's shared lines are NaN where
-    no third core is further from the reader than the owner."""
+    """Measure one round: all pairs, each with modified, exclusive and shared lines. A pair's result for shared lines is
+    NaN where no third core is further from the reader than the owner."""
     pairs = cpu_pairs(context)[: None if context.options.get("all_pairs") else PARAMS.pairs]
     found, exclusive = Reads(), {}
     with context.memory(min(PARAMS.memory_bytes, context.machine.facts.memory_bytes // 4)) as region:
@@ -106,7 +106,7 @@ def _read(context: Context, region: Region, pair: Pair, *, stored: bool = False,
     assert context.calibration.levels is not None  # `answer` found them
     levels = context.calibration.levels.cycles
     second = levels.get("l2", levels["l1"])
-    # another core's line costs about a third cache's latency, one of the same core about a second one's (21 for 14)
+    # another core's line costs about as much as L3, one of the same core about as much as L2 (21 cycles for 14)
     near = cycles < max(PARAMS.own * second, (second * levels.get("l3", second)) ** 0.5)
     several = msgspec.structs.replace(every, ticks=every.ticks[~near])
     if not len(several.ticks):

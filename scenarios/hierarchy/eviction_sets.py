@@ -113,8 +113,8 @@ def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params
 
 def _elsewhere(evictions: Evictions, whole: CacheSet, changed: int, counts: tuple[int, int]) -> int:
     """Return how many lines lie in the victim's set although their number in the page differs in the bits `changed`, of
-    `counts[1]` that are tested. They are evicted by its set with `counts[0]` lines that clear nearer caches, but not by
-    the latter alone. Their pages have no line of the set at the victim's offset: a prefetcher could load it, too."""
+    `counts[1]` that are tested. The set evicts them with `counts[0]` lines that clear nearer caches, but the latter
+    alone don't. The lines' pages have no line of the set at the victim's offset: a prefetcher could load it, too."""
     pages = evictions.pool.rng.permutation(whole.others)[: sum(counts)]
     clearing, lines = np.split(pages ^ changed * evictions.context.line_size, [counts[0]])
     evicted = lines[evictions.congruent(lines, np.append(whole.own[1 : whole.ways + 1], clearing))]

@@ -35,7 +35,7 @@ class Params:
     unpopulated: float = 0.6  # of a first touch: a later one that takes longer than this share was a fault as well
     pace: float = 1e-3  # relative error of the conversion of ticks into cycles in a round
     quantile: float = 0.4  # of rounds: the system's other work (it compacts memory) makes some rounds longer
-    bias: float = 0.1  # error of the fault's cost, in later touches: a first touch may differ in other ways, too
+    bias: float = 0.1  # error of the fault's cost over that of a later touch: first touches may differ otherwise, too
 
 
 PARAMS = Params()
@@ -78,7 +78,7 @@ def _addresses(context: Context, region: Region) -> tuple[NDArray[np.int64], NDA
 
 
 def fault_finding(pages: str, rounds: Sequence[FaultRound], params: Params = PARAMS) -> Finding:
-    """Return the cost of a first touch in cycles, from rounds in which the system gave pages of the size asked for."""
+    """Return the cost of a first touch in cycles, from rounds in which the system gave pages of the size `pages`."""
     parameter = f"page_fault.minor.{pages}"
     given = [each for each in rounds if each.later <= params.unpopulated * (each.cycles + each.later)]
     if len(given) < 2:

@@ -33,7 +33,7 @@ class Params:
     region_bytes: int = 16 << 20  # memory for the longest chases, in the largest pages: set bits are page offsets
     most_lines: int = 128  # lines of a chase: 8 times 16 ways
     outgrown: float = 0.08  # least extra cost of a load, in misses: 17 lines in 16 ways, replaced at random, have 0.12
-    least_cycles: float = 0.3  # the same in cycles per load: less is what chases differ by
+    least_cycles: float = 0.3  # the same in cycles per load: chases differ by less in any case
     tries: int = 2  # chases that must all cost more, as a disturbance only adds cycles
     most_ways: int = 32  # if more lines stay at every stride, the set isn't chosen by address bits
     fewest: float = 0.6  # least count, relative to what a linear index lets stay: co-runners take some in all rounds
@@ -99,7 +99,7 @@ def _outgrown(context: Context, region: Region, stride: int, count: int, params:
 
 class FirstShape(msgspec.Struct, frozen=True, kw_only=True):
     """Shape of a first cache whose index is plain address bits: its `ways`, its size in `bytes`, and the share of
-    rounds and strides (from a way's bytes on) in which just as many lines as `ways` stayed (`agreed`)."""
+    rounds and strides (from a way's bytes on) in which exactly `ways` lines stayed (`agreed`)."""
 
     ways: int
     bytes: int

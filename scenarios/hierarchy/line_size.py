@@ -11,7 +11,7 @@ from setebench.stats import decide
 
 
 def line_findings(context: Context, levels: int) -> Iterator[Finding]:
-    """Yield the line size of each of so many cache `levels`: all have the same, the unit that one flush takes out."""
+    """Yield the line size of each of the first `levels` caches in bytes: for all of them, what one flush takes out."""
     method = "loads near a line that was just flushed"
     for number in range(1, levels + 1):
         parameter = f"cache.l{number}.line_size"

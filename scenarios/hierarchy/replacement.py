@@ -40,13 +40,13 @@ class Params:
     extra: int = 3  # lines of a sequence above the ways, at most
     sets: int = 12  # sets of a first cache that sequences use
     region_bytes: int = 16 << 20  # memory for the lines of a first cache, in the largest pages
-    evictors: float = 2.5  # lines of a group, relative to the first cache's ways: it may replace at random
+    evictors: float = 2.5  # lines of a group of evictors over the first cache's ways: replacement may be random
     groups: int = 2  # groups of evictors, used in turn: a single one would be kept as lines in use
     error: float = 0.1  # scale of a mean's error besides chance: co-runners' lines, translations
     tail: float = 2.0  # degrees of freedom of the errors' Student's t: some sets are disturbed in all repetitions
     fits: float = 0.05  # largest mean square of residuals, which is about the share of wrong predictions
     fewest: int = 2  # rounds: with fewer, how much rounds vary is unknown
-    shared: tuple[float, float] = (0.08, 0.15)  # most misses a load of an exclusive cache, and fewest of another
+    shared: tuple[float, float] = (0.08, 0.15)  # largest miss rate of a cyclic traversal if exclusive, least if not
     turns: int = 16  # repetitions of the cyclic traversal that decides exclusiveness, in a round
 
 

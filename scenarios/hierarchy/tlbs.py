@@ -43,11 +43,11 @@ class TlbParams:
     least: int = 12  # smallest number of pages; any TLB has more entries
     ratio: float = 1.06  # between successive numbers of pages: more of them cost time and locate steps no better
     dense: int = 16  # numbers of pages that are measured about each step, from a little before to a little behind it
-    draws: tuple[int, int] = (4, 2)  # measurements of each of these, of few pages and of many: the mean counts
-    beyond: float = 1.08  # that range begins at the step's begin over this, and ends at its end times this
+    draws: tuple[int, int] = (4, 2)  # measurements of each of these numbers, few and many pages: the mean counts
+    beyond: float = 1.08  # these numbers range from the step's begin over this to its end times this
     align_bytes: int = 1 << 24  # alignment of the first page: the higher bits that are hashed with lower ones are equal
     slot_bytes: int = 128  # distance of lines that may be used on a page: prefetched neighbours help no chase
-    rise: float = 0.03  # of the plateau: 1 page too many in a set of 4 ways is 5 misses in 129 loads; less is noise
+    rise: float = 0.03  # share of the plateau: 1 page too many in a set of 4 ways is 5 misses in 129 loads; less: noise
     tries: int = 3  # chases that must all show a rise: a disturbance would have to come each time
     most_first: int = 320  # pages; larger first TLBs are not counted exactly (160 entries are the most known)
     targets: int = 8  # pages that are timed; the first TLB has at least twice as many entries
@@ -133,7 +133,7 @@ class TlbPages:
         return self.begin + number * self.bytes + slot * PARAMS.slot_bytes
 
     def few(self, count: int) -> Lines:
-        """Return `count` lines on as few pages as possible, two lines apart, shape (count,): a control of lines on a
+        """Return `count` lines on as few pages as possible, two lines apart, shape (count,), to compare with lines on a
         page each. Successive lines lie on different pages, so that each load needs another translation here, too."""
         page = self.rng.permutation(-(-count // self.slots))[:, None]
         slot = self.rng.permuted(np.tile(np.arange(self.slots), (len(page), 1)), axis=1)
@@ -168,16 +168,16 @@ class TlbPages:
         return seen < PARAMS.shown * (step.behind - step.before)
 
     def curve(self, low: float, high: float, count: int, draws: int) -> TlbRound:
-        """Measure a translation's cycles at `count` numbers of pages, `low` to `high`, each a mean of `draws` times."""
+        """Measure a translation's cycles at `count` numbers of pages, `low` to `high`: means of `draws` samples."""
         pages = np.unique(np.geomspace(low, min(high, self.most), count).round())
         cycles = np.array([np.mean([self.miss(int(each)) for _ in range(draws)]) for each in pages])
         finite = np.isfinite(cycles)
         return TlbRound(pages=pages[finite], cycles=cycles[finite])
 
     def round(self) -> TlbRound:
-        """Measure one round: the curve up to all pages, smoothed by the median of three neighbours, more densely about
-        its steps, and the exact number of the first TLB's entries. Where earlier rounds agree on the second step, the
-        curve ends with the plateau behind it, as far as that counts."""
+        """Measure one round: the curve of cycles over numbers of pages, smoothed by the median of three neighbours and
+        measured more densely about its steps, and the exact number of the first TLB's entries. If earlier rounds agree
+        on the second step, the curve ends where the plateau behind that step is over (`PARAMS.walk`)."""
         alike = len(self.ends) >= PARAMS.seen and max(self.ends) <= PARAMS.blurred * min(self.ends)
         most = min(self.most, PARAMS.walk[1] * max(self.ends)) if alike else self.most
         found = self.curve(PARAMS.least, most, int(np.log(most / PARAMS.least) / np.log(PARAMS.ratio)) + 1, 1)
@@ -281,8 +281,8 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
 
 
 def _entries(parameter: str, seen: Seen, level: int) -> Finding:
-    """Return the entries of a TLB: the exact count, where a sharp step begins there; or those of the only likely table
-    with such a step; else a lower bound, or about where half of the step has risen."""
+    """Return the entries of a TLB: the exact count, where a sharp step begins there; or the size of the only likely
+    table with such a step; else a lower bound, or about where half of the step has risen."""
     counted = None if level else _counted(seen)
     if counted is not None and _is_table(counted, seen):
         return decide.chosen(parameter, counted, "entries", COUNTED)
