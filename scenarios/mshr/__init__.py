@@ -1,9 +1,9 @@
 """Number of misses that each cache level keeps in flight: entries of its miss queue (MSHRs, line fill buffers).
 
 Fang et al. 2014, 5.2.2 and section 6: bursts of n independent accesses to distinct lines are timed. Time jumps at the n
-of which the last access has to wait for an entry; it is measured in units, the time that a miss takes longer than a
-hit. Loads and software prefetches are measured one by one, as they may use different queues (`ask`), then all threads
-of a core together (`threads`). Control measurements of the same bursts show which queue a jump belongs to (`findings`).
+of which the last access has to wait for an entry. Times are in units: a unit is what a miss takes longer than a hit.
+Loads and software prefetches are measured one by one, as they may use different queues (`ask`), then all threads of a
+core together (`threads`). Control measurements of the same bursts show which queue a jump belongs to (`findings`).
 """
 
 from __future__ import annotations

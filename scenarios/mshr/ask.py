@@ -20,14 +20,14 @@ LOADS, HITS, LINES = "loads", "hits behind loads", "lines of prefetches"
 """Names of searches for a jump of time over the number of requests; prefetches' searches have the hint's name."""
 
 NO_JUMP = Jump(last=None, times={})
-"""What stands for the result of a search that was not made: no jump."""
+"""Result that stands for a search that was not made: no jump."""
 
 
 @dataclass(frozen=True)
 class Prefetching:
-    """Results of bursts of one prefetch hint, and the `level` it fills. `set_out` is the jump, over the number of
-    prefetches, of the time until all have started plus that of a load of the last line (slow if its prefetch was
-    dropped); `there` is the jump of the time until the last line has arrived."""
+    """Results of bursts of one prefetch hint, and the `level` it fills. Two times jump as prefetches get more:
+    `set_out` is the jump of the time until all are issued, plus that of a later load of the last line, which is slow if
+    its prefetch was dropped; `there` is that of the time until the last line has arrived."""
 
     burst: Burst
     level: str
@@ -85,8 +85,8 @@ class Evidence:
 
 
 def entries(jump: Jump, what: str) -> int:
-    """Return how many entries a jump of the search `what` shows: the last number of requests before it; for hits behind
-    loads one more, as the hit takes an entry, too; 0 without a jump, and for lines of prefetches."""
+    """Return how many entries a jump in the search `what` (a hint, `LOADS`, `HITS` or `LINES`) shows: the last number
+    of requests before it; for `HITS` one more, as the hit takes an entry, too; 0 without a jump, or for `LINES`."""
     return 0 if jump.last is None or what == LINES else jump.last + (what == HITS)
 
 
@@ -144,7 +144,7 @@ class Questions:
         )
 
     def calm(self, times: Times) -> float:
-        """Return a time of repetitions: the mean between two low quantiles, as disturbances only prolong them."""
+        """Return one time for all repetitions: the mean between two low quantiles, as disturbances only add time."""
         ordered = np.sort(times)
         low, high = (int(part * len(ordered)) for part in self.params.calm)
         return float(ordered[low : max(high, low + 1)].mean())
@@ -153,9 +153,9 @@ class Questions:
         return float(np.quantile(times, self.params.level))
 
     def waiting(self, burst: Burst) -> float:
-        """Return how much longer than a hit in L1 a hit in L2 takes behind a burst, as a share of how much longer a
-        flushed line takes; 0 if that takes no longer. If the burst delays the hit in L1 as well, 1 is returned: the
-        core itself waits, as in-order cores do behind a load that waits for an entry."""
+        """Return (hit in L2 - hit in L1) / (load of a flushed line - hit in L1), all timed behind the same burst; 0 if
+        the flushed line takes no longer. If the burst delays the hit in L1 as well, 1 is returned: the core itself
+        waits, as in-order cores do behind a load that waits for an entry."""
         times = self.bursts.line(burst, self._steps)
         loaded, evicted, flushed = (self._level(times[state]) for state in STATES[:3])
         if loaded - self._chain > self.params.half * self.unit:
@@ -178,7 +178,7 @@ class Questions:
         return min(self._level(times[LOADED]) for times in lines)
 
     def _set_out(self, burst: Burst) -> tuple[float, float]:
-        """Return two times of a burst, in units: until all requests have started, and of loading a late line then."""
+        """Return two times of a burst in units: until all requests are issued, and of a later load of the last line."""
         times = self.bursts.until_set_out(burst) / self.unit
         return self.calm(times[:, 0]), self.calm(times[:, 1])
 

@@ -137,8 +137,8 @@ def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
 
 def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
     """Return the finding of how many prefetches L2 has in flight at most, by a hint that fills L2 (else one that fills
-    L1 through L2). It is the number behind which the next prefetch waits, or the number up to which all lines arrive in
-    time if that is less. If L1 lets no more than that through, it is a lower bound."""
+    L1 through L2): the number behind which the next prefetch has to wait or, if that is less, the number behind which
+    lines arrive later. It is a lower bound if L1 lets no more prefetches through."""
     name, first = "mshr.l2.prefetch", filling(evidence, "l1")
     own = filling(evidence, "l2") or first
     if own is None:

@@ -11,7 +11,7 @@ class Params:
 
     most: int = 256  # requests of a burst at most; no published miss queue of a core is larger
     epochs: int = 3  # epochs in which each jump gets votes; all searches take turns
-    apart_seconds: float = 0.4  # between epochs: another thread of the core may be active for as long
+    apart_seconds: float = 0.4  # time between epochs: another thread of the core may be active for as long
     more_epochs: int = 4  # further epochs where counts are so near that a co-runner may have held an entry
     near: float = 0.15  # largest relative difference of such counts
     chain: float = 3.5  # units that the chain behind the timed line lasts: longer than two bursts of slow misses
@@ -22,7 +22,7 @@ class Params:
     half: float = 0.5  # units; waiting for an entry takes about one, not waiting takes none
     shows: float = 0.3  # units; least difference of a flushed and a loaded line behind a burst, or it says nothing
     certainly: float = 0.9  # of the count by Little's law, as latency under load is higher than alone
-    in_time: float = 0.8  # share of the prefetches that started whose lines must arrive as soon as a single one
+    in_time: float = 0.8  # share of the issued prefetches whose lines must arrive as soon as a single one would
     disturbed: float = 0.1  # share of bursts beside a co-runner above which counts are lower bounds
     next_to: int = 2  # entries that lines of a hardware prefetcher may take beside a burst
     rounds: int = 8  # bursts of two threads for each count
