@@ -72,8 +72,8 @@ def survey(trials: Trials) -> Iterator[Finding]:
 
 
 def _run_ahead(trials: Trials, params: Params) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Measure runs that are repeated on many pages (`curves.runs`). Return for each how many lines ahead of its
-    accesses lines are prefetched; and by level at which distances ahead of a run by distinct instructions they are."""
+    """Measure runs that are repeated on many pages (`curves.runs`). Return how many lines ahead prefetches reach, by
+    run and number of accesses; and by level all distances in lines at which prefetches lead the run `OWN_RUN`."""
     curves = {curve.name: curve for curve in runs(trials, params)}
     rounds: dict[str, list[Seen]] = {name: [] for name in curves}
     by_round: dict[str, list[list[int]]] = {name: [] for name in curves}

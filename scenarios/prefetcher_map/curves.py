@@ -71,7 +71,7 @@ class Seen:
 
     @property
     def surely(self) -> float:
-        """Number of prefetched lines, weighted by certainty; a co-runner lowers it, as it trains and evicts."""
+        """Number of prefetched lines, weighted by certainty; co-runners lower it, as they train and evict."""
         return float(np.nansum(np.maximum(self.present - 0.5, 0)))
 
     def until(self, most: int) -> Seen:
@@ -82,7 +82,8 @@ class Seen:
         return replace(self, curve=cut, present=self.present[rows], first=self.first[rows], levels=self.levels[rows])
 
     def evidence(self, line_size: int) -> dict[str, Any]:
-        """Return the curve as plain values for the result file, with each line's nearest level and share."""
+        """Return the curve as plain values for the result file. By number of accesses and line they have the commonest
+        level (as an index into the levels' names) and the share of repetitions in which the line was in a cache."""
         lines = [access.at // line_size for access in self.curve.trial.accesses if access.page == 0]
         return {
             "levels": list(self.names), "touched": lines, "counts": list(self.curve.counts),
@@ -92,7 +93,7 @@ class Seen:
 
 
 def battery(trials: Trials, params: Params) -> Iterator[Curve]:
-    """Yield the curves to measure, one access pattern each, but for those of footprints and of repeated runs."""
+    """Yield the curves to measure, one access pattern each, except those of `practices` and of `runs`."""
     size, lines = trials.line_size, trials.page_lines
     up = list(range(params.first_line, min(params.first_line + params.most_accesses, lines - 4)))
     down = [lines - 1 - line for line in up]
@@ -143,8 +144,8 @@ def footprint(page_lines: int, params: Params) -> list[int]:
 
 
 def practices(trials: Trials, params: Params) -> Iterator[Curve]:
-    """Yield curves of one access to a new page, after other pages were accessed at the lines of a footprint: by the
-    instruction and at the line that came first in those pages, by another instruction, or at another line."""
+    """Yield curves that access several pages at the lines of a footprint, and then one line of a new page. This access
+    is like the first one in each of those pages, or by another instruction, or to another line."""
     size, feet = trials.line_size, footprint(trials.page_lines, params)
     practice = tuple(
         Access(line * size, "load", 10 + number, page=page)
@@ -189,9 +190,9 @@ def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int
 
 
 def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Seen:
-    """Measure one round of a curve. Each line is timed a few times after the most accesses that don't touch it. Lines
-    that are in a cache then are timed after fewer accesses, too (prefetched lines stay), and what was found in a cache
-    is timed again, more often. Before, each access is made alone in so many `opened` other pages."""
+    """Measure one round of a curve. Each line is timed a few times after the largest number of accesses that leave it
+    untouched. As prefetched lines stay, only lines in a cache then are timed after fewer accesses, too. Every hit (line
+    and number of accesses) is timed again, more often. Each access is first made alone in `opened` other pages."""
     trial = replace(curve.trial, opened=opened) if opened else curve.trial
     lines = range(*(trial.window or (0, trials.page_lines)))
     there = {count: {*curve.touched(trials.line_size, count), *trial.held} for count in curve.counts}
@@ -218,8 +219,8 @@ Share = tuple[float, float, float, float, int]
 
 
 def shares_of(samples: Samples) -> dict[tuple[int, int], Share]:
-    """Return for each cell (line, number of accesses) the share of repetitions in which the line was in a cache, and in
-    which level. Times of its loads are compared with those of controls, lines whose level is known."""
+    """Return for each cell (line, number of accesses) its `Share`: how often the line was in a cache, and in which.
+    Times of its loads are compared with those of controls, lines whose level is known."""
     cells, which = np.unique(np.stack([samples.lines, samples.counts], axis=1), axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     sets = np.split(samples.ticks[order], np.flatnonzero(np.diff(which.ravel()[order])) + 1)

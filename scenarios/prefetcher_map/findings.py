@@ -27,7 +27,7 @@ EVIDENCE = "prefetchers"
 LINES = {"trained_by", "trained_by_l1_prefetcher", "degree", "max_distance", "lead", "leads_by"}
 """Parameters that are inferred from how many lines are prefetched."""
 ONE_WAY = ("l2.pair",)
-"""Families whose lines come by one access whatever their rules: where they don't, it is not there."""
+"""Families that prefetch after a single access, whatever their rules: one that doesn't is not there."""
 CURVES = "the rules that explain which lines come after 1 to 24 accesses, in sixteen ways"
 HIDDEN = "what other prefetchers bring hides its lines; switch those off and run again"
 AS_GOOD = "several values explain the curves alike: {}"
@@ -163,12 +163,13 @@ def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Repo
 def others(
     fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[int]], remembered: bool = False
 ) -> Iterator[Report]:
-    """Yield for each level a report whether lines are prefetched that no family explains, and how far ahead of repeated
-    runs they lie (`leads`, by kind of run). Accesses that are only ordered by address count here as well: the model may
-    prefetch more lines than they show, but not fewer. Where no family fits at all, the level is that in `ahead`, which
-    has by level the distances ahead of a run at which lines come. Else single lines count: for L1 if most loads of them
-    hit it and the clock distinguishes L1 from L2, for L2 otherwise. Where
-    footprints are `remembered`, a region prefetcher of L2 may be hidden, so that nothing is absent there."""
+    """Yield for each level a report whether lines are prefetched there that no family explains, and how far ahead of
+    repeated runs. `leads` has, by kind of run, the distances in lines after each access; `ahead` has by level all
+    distances at which lines come; both are empty if families explain nearly all lines. Where much is unexplained
+    (`fit.strange`), several distances of a level show a prefetcher. Else unexplained lines are counted, for L1 if most
+    of their loads hit it and the clock distinguishes it from L2, for L2 otherwise; several leave presence unresolved.
+    Accesses that are only ordered by address count, too: the model may prefetch more lines than they show, but not
+    fewer. If footprints are `remembered`, a region prefetcher of L2 may be hidden, so that nothing is absent there."""
     first = number = 0
     for seen in (*fit.ordered, fit.curves["ordered by address"]):
         came = fit.unexplained(seen)

@@ -2,7 +2,7 @@
 
 Every family has a list of possible values for each rule. The model starts empty. The family that explains most of the
 lines that others don't is added, and its rules are changed one by one, until nothing improves. Models of nearly the
-least cost are as good: a rule with one such value is known, a family that others replace is not.
+least cost count as equally good: a rule with one value in all of them is known, a family that others replace is not.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def _furthest(seen: Seen, line_size: int) -> int:
 
 
 def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
-    """Return the distance in lines between the begins of the two groups of lines prefetched ahead of a run, after the
-    fewest accesses that show just two groups: the commonest of several curves, 0 if none shows two."""
+    """Return the distance in lines between the first lines of two groups that are prefetched ahead of a run. Each curve
+    is read at the fewest accesses that show just two groups; the commonest distance is returned, 0 if there is none."""
     gaps: list[int] = []
     for seen in curves:
         for line, row in zip(seen.curve.last(line_size), np.nan_to_num(seen.present) > params.came, strict=True):
@@ -381,8 +381,8 @@ class Fit:
         return (np.nan_to_num(seen.present) > self.params.came) & ~self.brought(seen, self.model)
 
     def lead(self, seen: Seen, model: Model) -> list[int]:
-        """Return how many lines beyond a run's latest access the furthest line lies that a model has in a cache: a list
-        over the curve's numbers of accesses, `params.lead_accesses` at most."""
+        """Return how far ahead a model prefetches: in lines, from a run's latest access to the furthest line that the
+        model has in a cache. The list has an entry for each of the curve's first `params.lead_accesses` counts."""
         first, last = seen.curve.trial.accesses[0].at // self.line_size, seen.curve.last(self.line_size)
         rows = zip(self.brought(seen, model), last, strict=True)
         ahead = [max((np.flatnonzero(row) - line) * (1 if last[-1] > first else -1)) for row, line in rows]

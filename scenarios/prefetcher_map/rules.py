@@ -59,12 +59,13 @@ class Asker:
         return self._sampled(trial, line, self.params.repeated)[0]
 
     def sees(self, level: str, accesses: Sequence[Access]) -> bool:
-        """Return whether the last access loads its line where prefetchers of a level see it: L1 for those of L1."""
+        """Return whether the last access brings its own line to where prefetchers of `level` ("1" or "2") see the
+        access: into L1 for those of L1, into any cache for those of L2."""
         line = accesses[-1].at // self.line_size
         return self.fills(accesses, line) == ["l1"] if level == "1" else self.comes(accesses, line) is True
 
     def fills(self, accesses: Sequence[Access], line: int) -> list[str]:
-        """Return the levels that a line may be prefetched into, L1 or those beyond: one, if so many loads show it."""
+        """Return the levels into which accesses prefetch a line: ["l1"], ["l2"] (or beyond), or both where unclear."""
         trial = Trial(tuple(accesses), opened=self.opened)
         present, *_, first, _ = self._sampled(trial, line, self.params.level_samples, 1)
         part = first / present if present > self.params.lead_share and self.trials.evict else 0.5
@@ -81,7 +82,7 @@ class Asker:
     # -- signs ------------------------------------------------------------------------------------------------------
 
     def sign(self, name: str) -> Sign | None:
-        """Return accesses that show a prefetcher (see `Sign`), some past its trigger if possible; None if none do."""
+        """Return accesses that show a prefetcher (see `Sign`), more than its trigger if possible; None if none do."""
         rules = self.fit.model[name]
         runs = (run for beyond in (self.params.beyond, 1, 0) for run in self._runs(name, rules, beyond))
         return next((found for run in runs if (found := self._shown(name, run)) is not None), None)
@@ -152,8 +153,8 @@ def _answer(report: Report, parameter: str, value: Value, method: str) -> None:
 
 
 def ask_kinds(asker: Asker, report: Report, accesses: Sequence[Access], lines: Sequence[int]) -> None:
-    """Repeat the accesses with each other kind in place of loads, and report the kinds that also make all `lines`
-    prefetched. They are unresolved unless all samples of a kind, but for the least and the largest, agree."""
+    """Repeat the accesses with each other kind in place of loads, and report the kinds that also cause all `lines` to
+    be prefetched. They are unresolved unless all samples of a kind, but for the least and the largest, agree."""
     hints, found = asker.trials.context.machine.facts.prefetch_hints, ["load"]
     kinds: dict[str, Kind] = {"store": "store", **({"prefetch": "t0" if "t0" in hints else "t1"} if hints else {})}
     for word, kind in kinds.items():
