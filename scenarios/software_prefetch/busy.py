@@ -39,8 +39,7 @@ def blocking(trials: Trials) -> Iterator[Finding]:
 
 
 def _access(trials: Trials, kind: str, additions: int) -> Probe:
-    """Return a probe that times one access to the line with `additions` behind it. A full fence ends the interval, so
-    that a store must be written, too."""
+    """Return a probe of one timed access with `additions` behind it and a full fence, which waits for a store, too."""
     bursts, line = trials.bursts, LINE + trials.bursts.near
     probe = bursts.settled(Probe().store(line) if kind == "store" else Probe().load(line)).flush(GONE + 0)
     # stores may have a TLB of their own, which loads don't fill
@@ -105,10 +104,10 @@ def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
 
 
 def full(late: Share, idle: Share, longer: float, params: Params) -> Answer:
-    """Decide what prefetches do when too many are in flight: they wait (`stalls`) or are lost (`drops`). Of the lines
-    near the end of a burst, `late` is the share that is still in memory afterwards, and `idle` is that share after a
-    burst of prefetches of other lines. `longer` is by how many memory latencies the burst took longer than one of lines
-    in L1. Missing lines show drops even then, as prefetches that aren't dropped take time."""
+    """Decide what prefetches do when too many are in flight: they wait (`stalls`) or are lost (`drops`). `late` is the
+    share of the lines near the end of a burst that are still in memory afterwards, and `idle` that share after
+    prefetches of other lines. `longer` is the extra time of the burst over one of lines in L1, in memory latencies: it
+    shows waiting, unless lines are missing, as the prefetches that aren't dropped take time, too."""
     if idle.low < params.quiet:
         return Answer(reason=f"{1 - idle.value:.0%} of the lines came without any prefetch; {QUIETER}")
     held_up = f"the burst took {longer:.1f} memory latencies longer than one of present lines"

@@ -19,9 +19,9 @@ class Params:
     second_tlb: int = 8192  # pages: more than any second TLB holds (4,096 at most so far)
     touches: int = 32  # repetitions of first touches
     fresh_pages: int = 20  # pages touched in one repetition
-    spacing: int = 16  # pages between them, as a kernel may map several at one fault
-    saved: float = 0.5  # of a page fault: a first touch that takes no more found the page mapped
-    kept: float = 0.75  # of a page fault: a first touch that takes more found it unmapped
+    spacing: int = 16  # distance of these in pages, as a kernel may map several at one fault
+    saved: float = 0.5  # share of a page fault's time: a first touch that takes no more found the page mapped
+    kept: float = 0.75  # share of a page fault's time: a first touch that takes more found it unmapped
     fault: float = 1.5  # memory latencies that a page fault takes at least
     additions: int = 100  # additions behind a miss; any reorder window holds them together with the access
     burst: int = 224  # prefetches of a burst: published first levels keep 124 in flight at most

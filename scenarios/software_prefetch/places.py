@@ -36,7 +36,7 @@ IN_LARGE_PAGES = Answer(reason="memory lies in larger pages than of 4 KiB (--pag
 
 def across_page(trials: Trials) -> Iterator[Finding]:
     """Yield whether a prefetch works outside the page of the latest load. Nothing is measured here: `Controls.landed`
-    tried each hint there, and tried it right after a hit in the line's own page only if it did nothing there."""
+    has tried each hint outside that page, and only if that failed, right after a hit in the line's own page."""
     method = f"prefetch {trials.hint} right behind a load from another page, both translations warm"
     found = IN_LARGE_PAGES if trials.context.large_pages else Answer(not trials.warmed)
     yield found.finding("software_prefetch.across_page", "bool", method, "prefetched")
@@ -148,7 +148,7 @@ def on_page_fault(trials: Trials) -> Iterator[Finding]:
 
 
 def mapped(part: float, params: Params) -> Answer:
-    """Decide whether a prefetch maps a page, by the share (`part`) of a page fault that a touch then takes."""
+    """Decide whether a prefetch maps a page, by the share (`part`) of a fault's time that a touch then takes."""
     said = f"the first touch takes {part:.0%} of a page fault after a prefetch"
     if params.saved < part <= params.kept:
         return Answer(reason=f"{said}; {QUIETER}")

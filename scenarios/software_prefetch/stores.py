@@ -42,7 +42,7 @@ class Stores:
         self._cycles: dict[str, list[float]] = {}
 
     def time(self) -> None:
-        """Measure now: stores after every hint that is known to fill L1, and after the hint w."""
+        """Measure once more: stores after every hint that is known to fill L1, and after the hint w."""
         hints = sorted(set(self._wanted().values()) | {"w"} & set(self._trials.fills))
         if not hints or not self._others:
             return
@@ -79,8 +79,7 @@ class Stores:
         return ({"shared": shared[0]} if shared else {}) | ({"exclusive": "w"} if "w" in first else {})
 
     def _stores_after(self, kinds: Sequence[str]) -> dict[str, float]:
-        """Return mean cycles, by kind, of a store with a full fence to a line that another core has loaded. The fence
-        waits until the store is written."""
+        """Return mean cycles by kind of a store to a line that another core has loaded, with a fence that awaits it."""
         bursts, context = self._trials.bursts, self._trials.context
         pages, half = LINES * len(kinds), PAGE_BYTES // 2
         targets = np.array(bursts.targets(pages)).reshape(len(kinds), LINES).tolist()
