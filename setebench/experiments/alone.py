@@ -33,8 +33,8 @@ class Params:
     repetitions: int = 4  # runs of a control; the slowest is ignored, as an interrupt may have hit it
     alone_fraction: float = 0.9  # of the fastest pace; less shows a co-runner, which takes 25 %; clock steps add 5 %
     first_controls: int = 60  # controls that determine the fastest pace
-    pause_cycles: int = 1 << 21  # wait between two controls: a co-runner that runs some milliseconds must not hit all
-    patience: int = 3000  # pauses and repetitions that are spent on waiting in total, about two seconds
+    pause_cycles: int = 1 << 21  # wait between two controls: a co-runner that runs for milliseconds must not hit all
+    patience: int = 3000  # most pauses and repeated measurements together, about two seconds
 
 
 PARAMS = Params()
@@ -61,7 +61,7 @@ def _free(context: Context) -> bool:
 
 def _pace(context: Context) -> float:
     """Return the pace of independent instructions: the time of the additions over that of the no-operations; 0 if the
-    clock is too coarse or an operation is lacking. The least time of additions counts: delays fake a fast pace."""
+    clock is too coarse or an operation is lacking. The least time of additions is used, as delays fake a fast pace."""
     try:
         nops, additions = context.machine.run(CONTROL, PARAMS.repetitions + 1, cpu=context.cpu, warmup=1).T
     except UnsupportedError:

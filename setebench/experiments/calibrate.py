@@ -1,4 +1,4 @@
-"""Calibrations for all scenarios and machines: the clock's step and overhead, reference work, and cycles per tick."""
+"""Calibrate for all scenarios and machines: the clock's step and overhead, reference work, and cycles per tick."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Params:
     """Tunables of the calibrations."""
 
     additions: int = 1000  # dependent additions in a loop body; the code must fit the first instruction cache
-    rounds: tuple[int, int] = (4, 40)  # rounds of a short and a long loop; their difference is exact to 0.1 %
-    chains: int = 6  # runs of each loop; the fastest counts, as some are interrupted
-    reference_rounds: tuple[int, int] = (100, 10)  # multiplications in a loop body, and rounds; more code fills caches
+    rounds: tuple[int, int] = (4, 40)  # iterations of a short and a long loop; their difference is exact to 0.1 %
+    chains: int = 6  # runs of each loop; the fastest is used, as some are interrupted
+    reference_rounds: tuple[int, int] = (100, 10)  # multiplications in a loop, its iterations; more code fills caches
     pairs: int = 64  # samples of multiplications between additions
-    low: float = 0.16  # quantile of these samples that counts, as co-runners delay some
+    low: float = 0.16  # quantile of these samples that is used, as co-runners delay some
     whole: float = 0.12  # relative distance up to which cycles of a multiplication are rounded to a whole number
 
 
@@ -61,7 +61,7 @@ def reference(context: Context) -> Reference:
 
 
 def overheads(context: Context, samples: int) -> dict[str, float]:
-    """Return the mean ticks of an empty interval, from so many `samples`, for each of the machine's brackets (the
+    """Return the mean ticks of an empty interval, from `samples` readings, for each of the machine's brackets (the
     instruction sequences that read the clock at start and stop), by name."""
     step = step_ticks(context)
     found = {}
@@ -73,7 +73,7 @@ def overheads(context: Context, samples: int) -> dict[str, float]:
 
 
 def cycles_per_tick(context: Context) -> float:
-    """Return the core's current cycles per tick, from additions in a short and a long loop, within 100 µs."""
+    """Return the core's current cycles per tick, from additions in a short and a long loop, which take 100 µs."""
     body, (few, many) = Probe().add(PARAMS.additions), PARAMS.rounds
     short, long = (
         float(np.min(context.machine.run(Probe().start().repeat(rounds, body).stop(), PARAMS.chains, cpu=context.cpu)))

@@ -1,4 +1,4 @@
-"""Measure cycles a load of cyclic pointer chases over chosen lines, to find out whether caches and TLBs hold these.
+"""Measure the cycles per load of cyclic pointer chases, which show whether caches and TLBs hold the chased lines.
 
 After a few rounds, each load costs the latency of one level as long as no set of that cache, or of the TLB, gets more
 lines (or translations) than it has ways; as soon as one set is oversubscribed, the mean cost rises.
@@ -43,8 +43,8 @@ class ChaseParams:
 
 
 class Pool:
-    """Small pages, no two of them neighbours, that spread evenly over the sets of any TLB with a power of two of sets.
-    They were first touched in random order, so that they lie in random physical frames."""
+    """Small pages, no two of them neighbours, that spread evenly over the sets of any TLB whose number of sets is a
+    power of two. They are first touched in random order, so that they lie in random physical frames."""
 
     def __init__(self, context: Context, pages: int, params: ChaseParams | None = None) -> None:
         """Allocate and touch `pages` pages, or fewer if memory is short; `close` frees them."""
@@ -67,8 +67,8 @@ class Pool:
 
 def chase_cycles(context: Context, region: Region, lines: Lines, params: ChaseParams | None = None) -> float:
     """Return the core cycles of a load in a settled cyclic chase over `lines` (addresses in `region`, shape (n,), in
-    this order); NaN if too few samples are undisturbed. It is the difference of two successive chases, the second with
-    twice the steps: lines that the bracket's own data evict from full sets cost the same in both, and cancel out."""
+    this order); NaN if too few samples are undisturbed. Two successive chases are subtracted, the second with twice the
+    steps: lines that the bracket's own data evict from full sets cost the same in both, and cancel out."""
     params, warmup = params or ChaseParams(), 2
     context.machine.link(region, lines)
     context.machine.run(Probe().chase(LINE, len(lines) * params.settle), {LINE: lines[:1]}, cpu=context.cpu)

@@ -1,7 +1,7 @@
-"""Time each load of sequences of loads of lines in one set of a cache, from which a replacement policy is inferred.
+"""Time the loads of sequences over lines of one cache set one by one, to infer the replacement policy of the cache.
 
-Every load is timed on its own, with its translation in the TLB. The addresses are placements of one probe (drawn for
-each repetition), so one probe runs any number of sequences.
+The translation of each load is in the TLB. The addresses are placements of one probe (drawn for each repetition), so
+one probe runs any number of sequences.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ FILL, BESIDE = Base("fill"), Base("beside")
 
 
 class Sets(NamedTuple):
-    """Addresses of lines for sequences on some sets of a cache. `own`, shape (sets, lines), has congruent lines, each
-    in a page of its own: a sequence loads the first `loaded` of a row; the others, the fillers, fill the set
-    beforehand. `beside`, shape (lines,), evicts the fillers from nearer caches; `evictors`, shape (groups, lines),
-    evict each loaded line from these, one group after each load in turn. Both are empty for the first cache."""
+    """Addresses of lines for sequences of loads in some sets of a cache. Each row of `own`, shape (sets, lines), has
+    congruent lines, each in a page of its own: a sequence loads the first `loaded` of a row, after the rest, the
+    fillers, filled the set. The lines `beside`, shape (lines,), evict the fillers from nearer caches. The `evictors`,
+    shape (groups, lines), evict loaded lines from nearer caches: after each load the next group is chased. For the
+    first cache, `beside` and `evictors` are empty."""
 
     own: Lines
     loaded: int
@@ -43,9 +44,9 @@ class Sets(NamedTuple):
 
 
 def _probe(sets: Sets, loads: int) -> Probe:
-    """Return the probe of a sequence of `loads` timed loads: flush the set's lines and fill the set with others, then
-    time the loads one by one, then a certain hit. Before each load, a flush of another line of its page loads the
-    translation without training a prefetcher; after it, a group of evictors is chased."""
+    """Return the probe of a sequence of `loads` timed loads: flush the set's lines and fill the set with fillers,
+    then time the loads one by one, then a certain hit. Before each load, a flush of another line of its page loads the
+    translation without training a prefetcher; after each load, a group of evictors is chased."""
     probe, evictors, lines = Probe(), sets.evictors, sets.own.shape[1]
     for line in range(lines):
         probe = probe.flush(Base(f"line_{line}"))
@@ -63,7 +64,7 @@ def _probe(sets: Sets, loads: int) -> Probe:
 
 def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) -> Numbers:
     """Time each load of `sequences` (line numbers, shape (n, loads)) and then the last line of each again, a certain
-    hit in the first cache. Return how many cycles each takes more than the mean of these hits, shape (n, loads + 1).
+    hit in the first cache. Return by how many cycles each exceeds the mean of the certain hits, shape (n, loads + 1).
     Each sequence runs in a random set, and its numbers stand for random lines of the set."""
     machine, rng, (count, loads) = context.machine, context.fresh_rng(), sequences.shape
     for chased in (*sets.own[:, sets.loaded :], sets.beside, *sets.evictors):
@@ -83,7 +84,7 @@ def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) 
 
 def missed(context: Context, cycles: Numbers, level: int) -> Numbers:
     """Return a miss score of loads in the cache of index `level` (0 is the first), shape as `cycles`: 0 for a hit, 1
-    for a miss. `cycles` are their times minus that of a hit in the first cache; coarse clocks add noise to scores."""
+    for a miss. `cycles` are times of loads minus that of a first-cache hit; coarse clocks add noise to scores."""
     near, *further = list(context.calibration.level_cycles.values())
     own, behind = (near, *further)[level : level + 2]
     blur = step_ticks(context) * cycles_per_tick(context) / (behind - own)

@@ -1,11 +1,11 @@
 """Find eviction sets by timing: minimal sets of lines that are congruent with a victim (lie in its cache set).
 
-A line is evicted by as many others of its set as that has ways. So of lines that evict it, split into more groups than
-the cache has ways, one group can be left out, and so on until few are left (group testing: Vila, Köpf and Morales, S&P
-2019). A co-runner takes ways at times, and then too many lines are left out: some come back. The set counts only if no
-line of it can be left out beside lines that were shown to lie in other sets. Addresses say nothing, so what hashes and
-pages do needs no knowledge. Every sample times the victim twice, after the chase and once more right behind: the second
-one hits the first cache, so that neither bracket nor pace matter.
+A line is evicted by as many congruent lines as its set has ways. If lines that evict it are split into more groups than
+that, one group isn't needed and is left out, and so on until few lines are left (group testing: Vila, Köpf and Morales,
+S&P 2019). At times a co-runner takes ways, so that too many lines are left out; then some are added again. A set is
+accepted only if none of its lines can be left out of a chase that has lines of other sets as well. Bits of addresses
+aren't interpreted, so neither an index hash nor page sizes need be known. Every sample times two loads of the victim
+after a chase: the second one hits the first cache, so that their difference doesn't depend on the bracket.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ PARAMS = EvictionParams()
 
 @dataclass(frozen=True)
 class CacheSet:
-    """A minimal eviction set. `own` has addresses of congruent lines: first the victim, then the `ways` lines that
-    evict it in so many `turns` (traversals), all of which lines are needed, then further ones. `others` are addresses
-    of lines that share the victim's set in nearer caches, but not in this cache."""
+    """A minimal eviction set. `own` has addresses of congruent lines: the victim, the `ways` lines that evict it when
+    they and `others` are traversed `turns` times (but not if one of the `ways` lines is left out), and further ones.
+    `others` are addresses of lines that share the victim's set in nearer caches, but not in this cache."""
 
     ways: int
     own: Lines
@@ -85,7 +85,7 @@ class CacheSet:
 def _probe(steps: int) -> Probe:
     """Return the probe of a test: flush and load the victim, chase `steps` loads through the tested lines, time a load
     of the victim (interval 1) and a second one, which hits (interval 2). Interval 0 only warms the timing code. Flushes
-    in the victim's page bring its translation back without training prefetchers."""
+    in the victim's page load its translation without training prefetchers."""
     probe = Probe().flush(VICTIM).fence().load(VICTIM).fence().chase(CHASED, steps).fence().start(0).add(1).stop(0)
     for interval in (1, 2):
         probe = probe.flush(SPARE).fence().start(interval).load(VICTIM).stop(interval)
@@ -114,7 +114,7 @@ class Evictions:
         return np.asarray(np.clip(self._scores(victims, chased), -1.0 - 2 * self._blur, 1.0 + 2 * self._blur))
 
     def _scores(self, victims: Lines, chased: Lines) -> Numbers:
-        """Return the score of `missed` without its limits: loads from memory score more than 1."""
+        """Return the scores of `missed`, shape (victims,), without limits: loads from memory score more than 1."""
         machine, cpu, warmup = self.context.machine, self.context.cpu, self.params.warmup
         machine.link(self.pool.region, chased)
         turns = min(self.turns, max(2, self.params.most_steps // len(chased)))
@@ -125,8 +125,8 @@ class Evictions:
         return np.asarray((ticks[:, 1] - ticks[:, 2] - self._near) / self._gap)
 
     def fraction(self, victim: int, *chased: Lines, limit: float = 0.5, sigmas: float = PARAMS.sigmas) -> float:
-        """Return the share of repetitions in which a chase through the lines `chased` evicts the victim. Repetitions go
-        on until it is `sigmas` of its standard errors above or below `limit`, up to a largest number."""
+        """Return the share of repetitions in which a chase through the lines `chased`, the first array in random order,
+        evicts the victim. Repetitions end when the share is `sigmas` standard errors from `limit`, or at a maximum."""
         around, found = np.concatenate(chased), np.zeros(0)
         most = min(self._most * (sigmas / self.params.sigmas) ** 4, self.params.most_test / max(len(around), 1))
         while len(around) and len(found) < max(most, 2 * self.params.samples):
@@ -168,7 +168,7 @@ class Evictions:
         return None
 
     def whole(self, found: CacheSet, lines: Lines) -> CacheSet:
-        """Return the set with further `lines` added: those that it evicts to its `own`, all others to its `others`."""
+        """Return the set with further `lines` added: to `own` those that the set evicts, to `others` the rest."""
         self.turns = found.turns
         same = self.congruent(lines, found.evictors)
         own, others = np.append(found.own, lines[same]), np.append(found.others, lines[~same])

@@ -37,25 +37,25 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
 
     least_memory: int = 8 << 20  # least bytes of memory for a sweep
     lone: tuple[int, int] = (1, 4)  # numbers of the smallest sizes, which show a bracket's overhead in any L1
-    disturbed: float = 1.1  # rounds whose chain takes more than so many times the fastest one are not used for a size
+    disturbed: float = 1.1  # rounds whose long chain takes over so many times the fastest are not used for a size
     disturbed_cycles: float = 0.5  # cycles added to that limit, for sizes whose loads take a few cycles
     most: int = 2000  # most chains of a size and length that the mixture is fitted to; more take long and add little
-    pure: float = 0.9  # least share of a level at sizes whose long chains give its latency
-    purest: float = 0.02  # such a size's share may be less than the level's largest share by so much
+    pure: float = 0.9  # least share that a level serves at sizes whose long chains give its latency
+    purest: float = 0.02  # at these sizes, the share is at most this much below the level's largest share
     rises: float = 1.04  # ratio of costs from one size to the next that shows the next level's first loads
-    leaks: float = 0.04  # relative amount by which a smaller size may cost less and still count
+    leaks: float = 0.04  # relative amount by which a smaller size may cost less and is still used
     ends: float = 0.5  # share served by further levels at a cache's capacity; conflict misses matter least there
     agree: float = 0.03  # largest relative difference between long chains and the mixture of short chains
-    most_blur: float = 0.1  # the limit is raised by a bracket's jitter, by at most so much of the latency
+    most_blur: float = 0.1  # `agree` is raised by the bracket's jitter, by at most this part of the latency
     least_spread: float = 0.025  # least relative half width of a latency that only single loads show
     paces: tuple[float, float] = (0.02, 0.98)  # quantiles of the cycles per tick of all samples: the clock's range
     bias_cycles: float = 3.0  # bias of a bracket over a chain: its fences overlap with the last load
 
 
 def working_memory(context: Context) -> Region:
-    """Allocate memory for the largest working set, in the smallest pages, which every machine has. If that fails, half
-    as much is tried, and so on; the sweep then ends at a smaller size, as a progress message says. Raises
-    `UnsupportedError` if less than `least_memory` would be left, or if the user's option names a page size."""
+    """Allocate memory for the largest working set, in the smallest pages, which every machine has. If the allocation
+    fails, half as much is tried, and so on; the sweep then ends at a smaller size, as a progress message says. A
+    failure raises `UnsupportedError` if half as much is less than `least_memory`, or if an option names a page size."""
     facts, params = context.machine.facts, FindParams()
     wanted = min(span_bytes(SizeSweepParams().largest, context.line_size), facts.memory_bytes // 2)
     while True:
@@ -135,7 +135,7 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
 
 class _Table:
     """The rounds of a sweep as arrays: `sizes` in bytes, ascending, shape (n,); core `cycles` a load of long chains and
-    the clock's `paces` (cycles per tick), shapes (rounds, n). `sources`: short chains by size, then flushed ones."""
+    the clock's `paces` (cycles per tick), shapes (rounds, n). `sources`: short chains by size, flushed lines last."""
 
     def __init__(self, found: Sequence[Sequence[Sized]], params: FindParams) -> None:
         self.params = params
@@ -162,8 +162,8 @@ class _Table:
         self.clock = Clock(step, max(jitter2, 1.0), self._late(step))
 
     def _chains(self, sets: Sequence[Sized]) -> Chains:
-        """Return the times of one size's short chains, in cycles without overhead, by length of chains. `sets` are the
-        samples of that size in each round; disturbed rounds are left out."""
+        """Return the times of one size's short chains, in cycles without the bracket's overhead, by number of loads.
+        `sets` are the samples of that size in each round; disturbed rounds are left out."""
         cost, params = np.array([per_load(each) for each in sets]), self.params
         quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
         used = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
@@ -243,7 +243,7 @@ class _Table:
         return quantile_of_rounds(paces, MIDDLE).value
 
     def _best(self, level: Level | None) -> list[Sized]:
-        """Return each round's samples of the size that a level serves most of (None: of flushed lines)."""
+        """Return each round's samples of the size with the largest share of `level` (None: of flushed lines)."""
         return self._by_size[0 if level is None else int(level.weights.argmax()) + 1]
 
     def end(self, level: Level) -> Interval | None:
@@ -258,10 +258,10 @@ class _Table:
 
 
 def _pooled(sets: Sequence[Sized], question: int) -> Numbers:
-    """Return the core cycles of a question in all samples of all `sets`, shape (samples,)."""
+    """Return the core cycles of the timed part number `question` in all samples of all `sets`, shape (samples,)."""
     return np.concatenate([cycles(each.samples, question) for each in sets] or [np.zeros(0)])
 
 
 def _without_stalls(values: Numbers, step: float) -> Numbers:
-    """Return the values, in cycles, that no stall hit: those near the median, in units of the clock's `step`."""
+    """Return the values (cycles, shape (n,)) that no stall hit: those at most 6 clock steps above the median."""
     return np.asarray(values[values <= np.median(values) + 6 * max(step, 2.0)])

@@ -20,17 +20,17 @@ from setebench.stats.pairs import ticks
 class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
     """Tunables of the chases of flushed lines."""
 
-    lines: int = 8  # lines of one chase, each in its own page: few enough for any first TLB, and to train no prefetcher
+    lines: int = 8  # lines of one chase, each in its own page: any first TLB holds so many; they train no prefetcher
     samples: int = 48  # chases of a round
-    settle: int = 2000  # cycles of waiting after the flushes, until written-back lines have reached memory
+    settle: int = 2000  # cycles of waiting after flushes, until lines that were written back have reached memory
 
 
 WARMERS = Base("warmers")
 
 
 class Scattered(NamedTuple):
-    """Lines of a pointer chase: operands `lines` in chase order, each in its own page; operands `warmers`, other lines
-    of these pages, loaded before to fill the TLB; `places`: each base's address by sample, shape (samples,)."""
+    """Lines of a pointer chase: the operands `lines` in chase order, each in its own page; operands `warmers`, other
+    lines of these pages, which are loaded first to fill the TLB; and each base's addresses, shape (samples,)."""
 
     lines: tuple[Operand, ...]
     warmers: tuple[Operand, ...]
@@ -42,7 +42,7 @@ class Scattered(NamedTuple):
         return Probe().chase(self.lines[0], len(self.lines))
 
     def flushed(self, settle_cycles: int) -> Probe:
-        """Return the probe that flushes all lines and waits for so many cycles, until the flushes are done."""
+        """Return the probe that flushes all lines and waits for `settle_cycles`, until the flushes are done."""
         probe = Probe()
         for line in self.lines:
             probe = probe.flush(line)
@@ -57,16 +57,16 @@ class Scattered(NamedTuple):
 
 
 def flushed(where: Base, size: int, line_size: int) -> Probe:
-    """Return the probe that flushes all lines of `size` bytes from base `where` on, and waits until that is done."""
+    """Return the probe that flushes all lines of `size` bytes from base `where` on, and waits for the flushes."""
     away = Probe().repeat(size // line_size, Probe().flush(where), advance=line_size)
     return away.fence().wait(MemoryParams().settle)
 
 
 def scattered(context: Context, region: Region, count: int, samples: int) -> Scattered:
-    """Return `count` lines drawn at random from `region`, each linked to the next, and their addresses in so many
-    `samples`. Their pages lie apart, as neighbouring ones may share an open DRAM row. Each sample draws every line anew
-    from half of its page, and warmers from the other half: a prefetcher that remembers distances from line to line
-    would bring each next one in time."""
+    """Return `count` lines drawn at random from `region`, each linked to the next, with their addresses in `samples`
+    samples. Their pages lie apart, as neighbouring ones may share an open DRAM row. Each sample draws every line anew
+    from half of its page, and warmers from the other half: a prefetcher that learned the distances between lines would
+    otherwise fetch each line in time."""
     rng, line = context.fresh_rng(), region.line_size
     spacing = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // count), 1)
     half = TLB_PAGE_BYTES // line // 2

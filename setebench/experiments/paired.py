@@ -24,20 +24,20 @@ class RoundsParams:
 
 
 def run_paired(context: Context, probe: Probe, placements: Placements, *, accesses: int = 1, warmup: int = 2) -> Paired:
-    """Run a paired probe on the measured CPU and return its samples. Its longest question makes so many `accesses`."""
+    """Run a paired probe on the measured CPU and return its samples; `accesses` are those of its longest question."""
     ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=warmup)
     return paired(context, ticks, accesses)
 
 
 def paired(context: Context, ticks: NDArray[np.int64], accesses: int) -> Paired:
-    """Bundle `ticks`, shape (samples, intervals), of a probe whose timed parts lie between two references, with what
-    converts them to cycles. `accesses` is the number of memory accesses in its longest timed part."""
+    """Bundle `ticks`, shape (samples, intervals), of a probe whose timed parts lie between two references, with the
+    clock's step and the reference's cycles. `accesses` is the number of memory accesses in its longest timed part."""
     step, cycles = step_ticks(context), reference(context).cycles
     return Paired(ticks=ticks, step_ticks=step, reference_cycles=cycles, accesses=accesses)
 
 
 def rounds(context: Context, params: RoundsParams | None = None) -> Iterator[int]:
-    """Yield the numbers of rounds, each at least `apart_seconds` after the last; note their duration as evidence."""
+    """Yield the numbers of rounds, each at least `apart_seconds` after the last; keep their duration as evidence."""
     params = params or RoundsParams()
     begin, given = time.monotonic(), 0
     try:

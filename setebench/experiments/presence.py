@@ -3,8 +3,8 @@
 A trial makes its accesses to fresh pages and then times the load of one line, which shows the cache level that the line
 is in. Controls are repetitions of the same program with other addresses (placements): their timed line was flushed,
 just loaded, or evicted from level 1. They are mixed in at random, so that drift and co-runners affect all alike. The
-number of accesses is chosen by placements, too (left out ones go to another page), so one program covers every line and
-every number of accesses.
+number of accesses is chosen by placements, too (accesses that are left out go to another page), so one program covers
+every line and every number of accesses.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class PresenceParams:
     evictors: int = 4096  # pages whose lines evict others: enough for any level 2 of 16 ways
     first_level: tuple[int, ...] = (12, 16, 20, 24, 32, 48, 64)  # tried numbers of lines to evict one from level 1
     outer: tuple[int, ...] = (768, 1536, 3072, 4000)  # tried numbers of lines to evict one from level 2
-    samples: int = 96  # repetitions of each number tried, a third of that for `outer`
-    controls: int = 12  # repetitions per control of each kind
+    samples: int = 96  # loads timed for each number tried, a third of that for `outer`
+    controls: int = 12  # repetitions of a trial for which one control of each kind is run
     kept: int = 480  # number of the latest controls of a kind that are used: those of about a second
     forgotten: int = 40  # pages accessed by `leave`, so that prefetchers stop tracking earlier pages
     scrub: int = 3  # random loads by each shared instruction before a trial, to reset its prefetcher entry
     other_ip: int = 0x155  # low bits of the first address of instructions that are not shared
     ip_apart: int = 131  # distance of the low bits of two instructions
     shared_ip: int = 0x40155  # low bits of the first shared instruction
-    salt: int = 0x7A53  # added to addresses for each further program, whose instructions then use other table entries
+    salt: int = 0x7A53  # added to instruction addresses by program, so that each program uses other prefetcher entries
 
 
 PARAMS = PresenceParams()
@@ -66,8 +66,8 @@ IP_SPAN = 1 << 23
 class Access:
     """One access of a trial: its kind, the offset `at` in bytes, and the number of its fresh `page` (page 0 has the
     timed line). Accesses with the same number `ip` share an instruction, whose address bits in `flip` are inverted;
-    with None the access has its own. `maker` is the index of the CPU that makes it. The kind `leave` loads from so many
-    other pages that prefetchers stop tracking earlier ones; "t0" to "w" are prefetch hints."""
+    with None the access has its own. `maker` is the index of the CPU that makes the access. The kind `leave` loads from
+    so many other pages that prefetchers stop tracking earlier ones; "t0" to "w" are prefetch hints."""
 
     at: int
     kind: Kind = "load"
@@ -80,9 +80,9 @@ class Access:
 @dataclass(frozen=True)
 class Trial:
     """A trial: its accesses to fresh pages, and their `order`: `fenced` (each completes before the next), `chained` (by
-    address dependence) or `free`. Before them, the lines of page 0 with numbers in `window` (first, end; None: all) are
-    flushed, lines `held` are brought to level 2 only, and each access is made alone in so many `opened` other pages, so
-    that prefetchers that learn footprints of pages learn that nothing follows it. If `practised`, prefetcher entries of
+    address dependence) or `free`. First, lines of page 0 with numbers in `window` (first, end; None: all) are flushed,
+    those with numbers in `held` are brought to level 2 only, and each access is made alone in `opened` other pages,
+    where prefetchers that learn pages' footprints learn that nothing follows it. If `practised`, prefetcher entries of
     shared instructions are not reset, and repetitions run in the order of their number of accesses."""
 
     accesses: tuple[Access, ...]
@@ -106,7 +106,7 @@ class Samples:
 
 class Trials:
     """Runs trials, each in fresh pages of a region of small pages, among controls: loads of lines of which the level is
-    known. It keeps the ticks of the latest controls, which show by comparison the levels of other lines."""
+    known. The ticks of the latest `controls` show by comparison the levels of other lines."""
 
     def __init__(self, context: Context, region: Region, turn: int = 0) -> None:
         self.context, self.region, self.line_size = context, region, region.line_size
@@ -124,9 +124,10 @@ class Trials:
     def sample(
         self, trial: Trial, cells: Sequence[tuple[int, int]], repetitions: int, controls: int = PARAMS.controls
     ) -> Samples:
-        """Run a trial and controls in random order, and return their times: so many `repetitions` of each cell, a pair
-        of the timed line's number in page 0 and of the number of the trial's accesses that are made. One
-        repetition in `controls` is a control, of each kind; with 1, all controls that count are of this program."""
+        """Run a trial and controls in random order, and return their times. A cell is a pair: the number of the timed
+        line in page 0, and how many of the trial's accesses (its last ones) are made before; each cell is timed
+        `repetitions` times. Per `controls` repetitions one control of each kind (but level 3's) is run, and added to
+        the latest ones, which are returned; with 1, controls of this program soon replace all older ones."""
         (probe,) = self._make(trial)
         cell = np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0)
         number = max(len(cell) // controls, 2)
@@ -156,7 +157,7 @@ class Trials:
         return Samples(cell[:, 0], cell[:, 1], ticks[cpus[0]][:, 0], dict(self.controls))
 
     def _make(self, trial: Trial, makers: int = 1) -> list[Probe]:
-        """Return a program for each of so many CPUs (`makers`). Barriers keep the trial's order of accesses."""
+        """Return a program for each of `makers` CPUs. Barriers keep the trial's order of accesses."""
         self._programs += 1
         latest, probes = 0, [self._prelude(trial), *(Probe(),) * (makers - 1)]
         if makers > 1:
@@ -170,7 +171,7 @@ class Trials:
         return [self._ending(probes[0]), *probes[1:]]
 
     def _prelude(self, trial: Trial) -> Probe:
-        """Return the program up to the first access: flushes, controls' loads, evictions, opened pages, resets."""
+        """Return the program before the trial's accesses: flushes, controls' loads, evictions, opened pages, resets."""
         probe = Probe()
         for line in range(*(trial.window or (0, self.page_lines))):
             probe = probe.flush(_page(0) + line * self.line_size)
@@ -187,8 +188,8 @@ class Trials:
         return probe.fence().wait(PARAMS.settle).fence()
 
     def _holding(self, probe: Probe, trial: Trial) -> Probe:
-        """Append to `probe` what brings the trial's `held` lines to level 2 alone. As these loads may train a
-        prefetcher of their page, misses in other pages follow, and lines that were prefetched are flushed."""
+        """Append to `probe` loads and evictions that bring the trial's `held` lines to level 2 alone. As the loads may
+        train a prefetcher, misses in other pages follow, and lines that may have been prefetched are flushed."""
         if not trial.held:
             return probe
         for line in self.rng.permutation(trial.held):
@@ -203,7 +204,7 @@ class Trials:
 
     def _opening(self, probe: Probe, trial: Trial) -> Probe:
         """Append each access of the trial alone, in `trial.opened` other pages. Prefetchers that learn which lines of a
-        page follow its first access thus learn that none do."""
+        page follow its first access thus learn that no line follows."""
         if not trial.opened:
             return probe
         for slot, access in enumerate(trial.accesses):
@@ -212,13 +213,13 @@ class Trials:
         return _leaving(probe)
 
     def _evicted(self, probe: Probe, base: Base, offset: int = 0) -> Probe:
-        """Append loads of lines at `base` + `offset` that evict one from level 1, twice for random replacement."""
+        """Append loads of lines from `base` + `offset` on that evict one from level 1, twice for random replacement."""
         for _ in range(2 if self.evict else 0):
             probe = probe.repeat(self.evict, Probe().load(base + offset), advance=PAGE_BYTES).fence()
         return probe
 
     def _step(self, probe: Probe, trial: Trial, access: Access, slot: int) -> Probe:
-        """Append access number `slot` of the trial to `probe`; if accesses are fenced, with a fence and a wait."""
+        """Append access number `slot` of the trial to `probe`; if accesses are fenced, also a fence and a wait."""
         probe = self._act(probe, access, Base(f"access {slot}") + 0, slot, trial.order == "chained")
         if trial.order != "fenced":
             return probe
@@ -243,13 +244,13 @@ class Trials:
         return probe.load(where, ip=name, ip_bits=bits, after=-1 if chained else None)
 
     def _ending(self, probe: Probe) -> Probe:
-        """Append the timed load. A flush in its page before loads the translation, and trains no prefetcher."""
+        """Append the timed load. A flush in the load's page first loads the translation, and trains no prefetcher."""
         probe = probe.fence().wait(PARAMS.settle).fence().flush(TOUCHED).fence().wait(PARAMS.step).fence()
         return probe.load(LATEST).load(BESIDE).fence().start().load(PROBED).stop()
 
     def _placements(self, trial: Trial, cell: Whole, kinds: Whole) -> dict[Base, Whole]:
-        """Return by base the addresses of each repetition, shape (n,). `cell`, shape (n, 2), has their line numbers and
-        numbers of accesses; `kinds`, shape (n,), is 0 for a measurement, else the number of a control."""
+        """Return by base the addresses of each repetition, shape (n,). `cell`, shape (n, 2), has each one's line number
+        and number of accesses; `kinds`, shape (n,), is 0 for a trial, else the number of the control's kind."""
         number, line, first = len(cell), self.line_size, self.region.address
         pages = {page: self._fresh(number) for page in {0, *(access.page for access in trial.accesses)}}
         placed = {_page(page): where for page, where in pages.items()}
@@ -285,12 +286,12 @@ class Trials:
         return placed
 
     def _run(self, probe: Probe, placed: Mapping[Base, Whole]) -> Ticks:
-        """Run the program, and return the ticks of each repetition, shape (n,), after two for warm-up."""
+        """Run the program, and return the ticks of each repetition, shape (n,); two more come first, for warm-up."""
         warmed = {base: np.concatenate([placed[base][:2], placed[base]]) for base in probe.bases}
         return self.context.machine.run(probe, warmed, cpu=self.context.cpu, warmup=2)[:, 0]
 
     def _fresh(self, count: int) -> Whole:
-        """Return addresses of so many pages in random order; each page is used once before any is used again."""
+        """Return the addresses of `count` pages in random order; each page is used once before any is used again."""
         taken: list[Whole] = []
         while count:
             if self._next >= len(self._pages):
@@ -302,8 +303,8 @@ class Trials:
         return np.concatenate(taken)
 
     def _find_controls(self) -> None:
-        """Choose the number of lines that evict a line from level 1, and take the first controls. Those of level 3, if
-        there is one, are taken only here, as thousands of evictors are too many for trials."""
+        """Choose the number of lines that evict a line from level 1, and time the first controls. Those of level 3, if
+        there is one, are timed only here, as thousands of evictors are too many for trials."""
         sizes = [0, *PARAMS.first_level, *(each for each in PARAMS.outer if each <= self.evictors)]
         times = {size: self._after_evictors(size) for size in sizes}
         memory = self._after_evictors(None)
@@ -334,8 +335,8 @@ class Trials:
 
 def _fewest_evictors(times: Mapping[int, Ticks]) -> int:
     """Return the number of lines to use for evicting one from level 1, or 0 if none of the numbers tried does. `times`
-    has the ticks of loads after each number of lines. It is the number after the first at which loads are about as slow
-    as at the next two. Means are of the faster half of the loads, as many lines may evict some from level 2 as well."""
+    has the ticks of loads after each number. Of the numbers tried, the one after the first at which loads are about as
+    slow as at the next two is used. Only the faster half of loads counts, as many lines may evict some from level 2."""
     means = {size: float(np.mean(np.sort(each)[: len(each) // 2])) for size, each in times.items()}
     sizes, near = PARAMS.first_level, means[0]
     for number, size in enumerate(sizes):
@@ -346,7 +347,7 @@ def _fewest_evictors(times: Mapping[int, Ticks]) -> int:
 
 
 def _leaving(probe: Probe) -> Probe:
-    """Append loads from so many other pages (`PARAMS.forgotten`) that prefetchers stop tracking earlier ones."""
+    """Append loads from `PARAMS.forgotten` other pages, so many that prefetchers stop tracking earlier ones."""
     return probe.repeat(PARAMS.forgotten, Probe().load(EVICTORS), advance=PAGE_BYTES).fence()
 
 

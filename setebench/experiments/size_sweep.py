@@ -31,14 +31,14 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
 
     least: float = 512.0  # bytes of the smallest working set, which any first cache holds
     per_octave: int = 2  # sizes per octave; more cost time, fewer miss a small level
-    fine: float = float(8 << 20)  # bytes beyond which sizes are an octave apart
+    fine: float = float(8 << 20)  # bytes from which on sizes are an octave apart
     largest: float = float(45 << 20)  # bytes of the largest working set: it outgrows a last level of 32 MiB
     group: int = 8  # windows timed between two references; with fewer, references would take most of the time
-    samples: int = 384  # timed windows of a working set in a round: on clock steps of 37 cycles a mean is exact to one
+    samples: int = 384  # timed windows of a set in a round: with clock steps of 37 cycles a mean is exact to one cycle
     lone: int = 512  # loads of a timed chain in a working set of one window: the bracket's bias is 0.01 cycles a load
     settled: float = float(2 << 20)  # bytes of the largest set traversed a second time, for stable replacement
     flushed: int = 12  # flushed lines of a sample, each in its own page: any first TLB holds so many
-    slow: int = 2  # number of successive sizes as slow as memory that ends a sweep
+    slow: int = 2  # number of successive sizes as slow as memory, after which a sweep ends
     outgrown: float = 0.9  # fraction of the latency of flushed lines from which a size counts as served by memory
 
     def sizes(self, most: float, line_size: int) -> list[float]:
@@ -77,7 +77,7 @@ class WorkingSet:
         context.machine.link(region, self.order)
 
     def go_round(self, context: Context, times: int) -> None:
-        """Traverse all lines of the working set so many times."""
+        """Traverse all lines of the working set `times` times."""
         context.machine.run(
             Probe().chase(FIRST, len(self.order)), {FIRST: np.repeat(self.order[:1], times)}, cpu=context.cpu
         )
@@ -94,7 +94,7 @@ class WorkingSet:
         warmup = 2 if self._lone else -(-windows // (spacing * group)) if settled else 0
         begins = np.arange(params.samples // group + warmup) * spacing * group
         steps = params.lone if self._lone else lines - sum(SHORT)
-        # All of it is one run: between two runs this program's data and others' steal evict lines from level 2.
+        # All of this is one run: between two runs, data of this program and of others evict lines from level 2.
         between = (spacing - 1) * group * (lines + self._warmers.shape[1])
         probe, places = Probe(), dict[Base, Lines]()
         if between:
@@ -119,7 +119,7 @@ class WorkingSet:
 
 
 def _by_window(found: Paired, group: int) -> Paired:
-    """Return a sample per window from `found`, a sample per group of windows, whose references its windows share."""
+    """Return samples, one per window, from those of `found`, one per group of windows that share references."""
     first, _, questions, last = np.split(found.ticks, [1, 2, found.ticks.shape[1] - 1], axis=1)
     questions = questions.reshape(len(questions) * group, -1)
     ticks = np.concatenate([first.repeat(group, axis=0), questions, last.repeat(group, axis=0)], axis=1)

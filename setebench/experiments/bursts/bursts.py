@@ -45,10 +45,10 @@ LOADED, EVICTED, FLUSHED, PREFETCHED = STATES = ("loaded", "evicted", "flushed",
 class BurstParams:
     """Tunables of the layout and the repetitions of bursts."""
 
-    bytes: int = 1 << 27  # memory for all lines, a hundred times the largest burst
-    least_bytes: int = 1 << 24  # least memory, which holds a burst and its evictors
+    bytes: int = 1 << 27  # bytes of memory for all lines, a hundred times the largest burst
+    least_bytes: int = 1 << 24  # least bytes of memory, which hold a burst and its evictors
     edge_lines: int = 2  # lines at each end of a page that are no targets: there one miss may start a stream prefetcher
-    settle_cycles: int = 2000  # wait after flushes and prefetches: longer than any access to memory
+    settle_cycles: int = 2000  # cycles of waiting after flushes and prefetches: longer than any access to memory
     repetitions: int = 8  # repetitions of a burst with the same targets
     line_repetitions: int = 10  # repetitions of each state of the line behind a burst
     alone_repetitions: int = 20  # the same without a burst, of which more are needed
@@ -61,8 +61,8 @@ class BurstParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:
-    """A burst of `count` loads, or of prefetches with that `hint` (such as "t0"). If `warmed`, each comes right after a
-    hit in its page: some machines drop prefetches outside the page of the latest access, or on a TLB miss."""
+    """A burst of `count` loads, or of prefetches with that `hint` (such as "t0"). If `warmed`, each request comes right
+    after a hit in its page: some machines drop prefetches outside the page of the latest access, or on a TLB miss."""
 
     count: int
     hint: str = ""
@@ -113,15 +113,15 @@ class Bursts:
         self.cycles_per_tick = cycles_per_tick(self.context)
 
     def until_set_out(self, burst: Burst) -> Times:
-        """Return cycles, shape (repetitions, 2), from the start of a burst until all prefetches are issued (loads:
-        completed), and of a load of the last target long after, which is slow if that prefetch was dropped."""
+        """Return two times in cycles, shape (repetitions, 2): from the start of a burst until all its prefetches are
+        issued (loads: completed); and of a late load of the last target, slow if the target's prefetch was dropped."""
         targets = self.targets(burst.count)
         probe = self.flushed(targets, burst).start(0)
         probe = self.requested(probe, targets, burst).stop(0)
         return self._run(self.loaded_late(probe, targets), targets)
 
     def until_there(self, burst: Burst) -> Times:
-        """Return cycles, shape (repetitions,), of a burst followed by a load of its last target, until that is done."""
+        """Return cycles, shape (repetitions,), from the start of a burst until a load of its last target is done."""
         targets = self.targets(burst.count)
         probe = self.requested(self.flushed(targets, burst).start(), targets, burst)
         probe = self.requested(probe, targets[-1:], ALONE)
@@ -131,7 +131,7 @@ class Bursts:
         self, burst: Burst, steps: int = 0, hint: str = "", states: tuple[str, ...] = STATES[:3]
     ) -> dict[str, Times]:
         """Return cycles of a burst and a load of the line after it, shape (repetitions,), by state of the line before
-        the burst (see `STATES`). With `steps`, a chain of so many dependent hits and multiplications follows the load,
+        the burst (see `STATES`). With `steps`, a chain of `steps` dependent hits and multiplications follows the load,
         long enough to outlast the misses of the burst. With a `hint`, a prefetch comes long before the burst: of the
         line itself in state "prefetched", of another line in other states."""
         targets, line = self.targets(burst.count), LINE + self.near
@@ -171,8 +171,8 @@ class Bursts:
 
     def placements(self, states: NDArray[np.str_], part: int = 0) -> dict[Base, NDArray[np.int64]]:
         """Return for each base (line, evictors, flushed line, prefetched line, chain and so on) its addresses, shape
-        (repetitions,). `states` are those to put the line in, one per repetition; an odd `part` uses other pages than
-        an even one. Pages change by repetition, so that evictions don't add up in the line's sets of outer caches."""
+        (repetitions,). `states` has the line's state by repetition; an odd `part` uses other pages than an
+        even one. Pages change by repetition, so that evictions don't add up in the line's sets of outer caches."""
         pages = np.array([self.base(1, part) for _ in states])
         chain = self.base(1, part) + 5 * self.size
         self.context.machine.link(self.region, np.array([chain]))
@@ -201,19 +201,19 @@ class Bursts:
         return tuple(offsets.tolist())
 
     def base(self, pages: int, part: int = 0) -> int:
-        """Return the address of consecutive pages at random in the region's first quarter (second if `part` is odd)."""
+        """Return the address of `pages` random consecutive pages in the region's first quarter (odd `part`: second)."""
         size = self.region.size // 4 // PAGE_BYTES
         return int(self.region.address + (part % 2 * size + self.rng.integers(0, size - pages + 1)) * PAGE_BYTES)
 
     def settled(self, probe: Probe, misses: int = 1) -> Probe:
-        """Append to `probe` a wait until prefetches, flushes and so many queued misses are done; no fence does that."""
+        """Append to `probe` a wait for prefetches, flushes and `misses` queued misses, for which no fence waits."""
         return probe.fence().wait(self.params.settle_cycles + 40 * misses).fence()
 
     def flushed(
         self, targets: tuple[int, ...], burst: Burst, before: Probe | None = None, last: Operand | None = None
     ) -> Probe:
-        """Return `before`, then flushes of all targets in reverse order and of the line `last`, and a wait until these
-        are done; for a `warmed` burst also loads of the targets' neighbours."""
+        """Return `before`, then flushes of all targets in reverse order and of the line `last`, and a wait until the
+        flushes are done; for a `warmed` burst also loads of the targets' neighbours."""
         probe = before or Probe()
         for target in reversed(targets):
             probe = probe.flush(TARGETS + target)
@@ -232,8 +232,8 @@ class Bursts:
         return probe
 
     def loaded_late(self, probe: Probe, targets: tuple[int, ...]) -> Probe:
-        """Return `probe` with interval 1 added: once what it loads and prefetches (`targets`) is there, a timed load of
-        the last target, with its translation warm."""
+        """Return `probe` with interval 1 added: a timed load of the last of `targets`, once all loads and prefetches of
+        `probe` have arrived. The load's translation is in the TLB."""
         last = targets[-1:]
         probe = self.settled(probe, len(targets))
         for target in last:
@@ -241,8 +241,8 @@ class Bursts:
         return self.requested(self.settled(probe).start(1), last, ALONE).stop(1)
 
     def bring_pairs(self, targets: tuple[int, ...], start: int, cpu: int | None) -> None:
-        """Load the other line of each target's aligned pair on `cpu`, so that pair prefetchers don't fetch these during
-        a burst. Targets lie at `start` plus their offsets."""
+        """Load the other line of each target's aligned pair on `cpu`, so that pair prefetchers don't fetch that line
+        during a burst. Targets lie at the address `start` plus their offsets."""
         probe = Probe()
         for target in targets:
             probe = probe.load(TARGETS + (target ^ self.size))

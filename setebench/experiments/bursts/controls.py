@@ -57,7 +57,7 @@ class Near:
 
     @classmethod
     def of(cls, times: Times, limit: float) -> Near:
-        """Summarise loads of so many cycles (`times`, shape (n,)); those of at least `limit` cycles are far."""
+        """Summarise the `times` of loads (cycles, shape (n,)); loads of at least `limit` cycles are far."""
         near = times[times < limit]
         if not len(near):
             return cls(1.0, limit, 0.0)

@@ -54,12 +54,12 @@ class Layout:
 
 
 def trials_per_page(line_size: int) -> int:
-    """Return the number of trials (visits of a traversal) that each page gets, if lines have `line_size` bytes."""
+    """Return how often a traversal comes to each page (a trial each time), if lines have `line_size` bytes."""
     return BOX_LINES * (TLB_PAGE_BYTES // (BOX_LINES * line_size) // LINES_AT_ONCE)
 
 
 def span_bytes(size_bytes: float, line_size: int) -> int:
-    """Return the bytes of the pages that hold a working set of `size_bytes` bytes of lines."""
+    """Return the bytes of the pages over which a working set of `size_bytes` bytes of lines is spread."""
     return -(-int(size_bytes / line_size) // (trials_per_page(line_size) * LINES_AT_ONCE)) * TLB_PAGE_BYTES
 
 

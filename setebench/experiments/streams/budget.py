@@ -16,14 +16,14 @@ LINE_BYTES = 64
 
 class Budget:
     """Time that a measurement may still take: `left`, in seconds. What a run costs is estimated from the machine's
-    `lines_per_second`. Each of so many `parts` of a measurement gets an equal part of the `seconds`."""
+    `lines_per_second`. Each of the `parts` of a measurement gets an equal part of the `seconds`."""
 
     def __init__(self, facts: Facts, seconds: float, parts: int = 1) -> None:
         self._facts, self._parts = facts, parts
         self.left = seconds / parts
 
     def spend(self, passed_bytes: float) -> None:
-        """Subtract the cost of a run that accessed so many bytes."""
+        """Subtract the cost of a run that accessed `passed_bytes` bytes."""
         self.left -= passed_bytes / LINE_BYTES / self._facts.lines_per_second
 
     def bytes(self, share: float) -> float:
@@ -31,7 +31,7 @@ class Budget:
         return max(share * self.left, 0.0) * self._facts.lines_per_second * LINE_BYTES
 
     def rounds(self, context: Context, fewest: int, params: RoundsParams) -> Iterator[int]:
-        """Yield numbers of rounds, at least `fewest`, until one more like the last would exceed the budget."""
+        """Yield numbers of rounds, at least `fewest`, until one more round like the last would exceed the budget."""
         for number in rounds(context, replace(params, apart_seconds=params.apart_seconds / self._parts)):
             before = self.left
             yield number

@@ -25,7 +25,7 @@ def without_kernels(facts: Facts) -> Finding:
 
 
 def choose_cpus(facts: Facts, first: int | None, threads: int) -> tuple[int, ...]:
-    """Return the CPUs for so many `threads`, starting with `first` (None: the last CPU), and taking one CPU of every
+    """Return a CPU for each of the `threads`, starting with `first` (None: the last CPU), and taking one CPU of every
     core before a second one of any core. Raises `UsageError` if there are more threads than CPUs."""
     if not 1 <= threads <= len(facts.cpus):
         raise UsageError(f"{threads} threads don't fit: {facts.name} has {len(facts.cpus)} CPUs to use")

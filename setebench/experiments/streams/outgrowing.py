@@ -13,10 +13,10 @@ from setebench.experiments.size_sweep import SizeSweepParams
 class OutgrowingParams:
     """Sizes of data sets that outgrow the last cache."""
 
-    step: float = 4.0  # least size over the last cache's capacity: of twice the capacity a fifth may still hit
-    usual: int = 1 << 26  # bytes if there is time: a guest's share of the last cache changes from minute to minute
-    unknown_step: float = 2.0  # least size over the largest working set of the sweep, if that fits into the last cache
-    unknown: int = 1 << 30  # bytes in that case if there is time, as the last cache may be much larger
+    step: float = 4.0  # least ratio of a size to the last cache's capacity: at 2, a fifth of the loads may still hit
+    usual: int = 1 << 26  # bytes if time allows: a guest's share of the last cache changes from minute to minute
+    unknown_step: float = 2.0  # least ratio of a size to the sweep's largest working set, if the last cache holds that
+    unknown: int = 1 << 30  # bytes in that case if time allows, as the last cache may be much larger
 
 
 PARAMS = OutgrowingParams()

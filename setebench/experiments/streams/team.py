@@ -16,8 +16,8 @@ ARRAYS = Base("arrays")
 
 @contextmanager
 def arrays(context: Context, sizes: Mapping[int, int]) -> Iterator[dict[int, Region]]:
-    """Allocate so many bytes by CPU in the largest pages, and free them when the block ends. Each CPU writes its memory
-    first, so that it lies on that CPU's NUMA node. Raises `UnsupportedError` if memory doesn't suffice."""
+    """Allocate arrays (`sizes`: bytes by CPU) in the largest pages, and free them when the block ends. Each CPU writes
+    its memory first, so that it lies on the CPU's NUMA node. Raises `UnsupportedError` if memory doesn't suffice."""
     machine, found = context.machine, dict[int, Region]()
     try:
         for cpu, size in sizes.items():

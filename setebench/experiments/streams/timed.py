@@ -27,8 +27,8 @@ from setebench.stats.pairs import ticks as core_ticks
 class StreamParams:
     """Sizes of samples, and their number."""
 
-    block_bytes: int = 1 << 16  # bytes of a block, which one sample streams over: so short that the clock hardly drifts
-    samples: int = 16  # samples of a stream in a round; 8 undisturbed ones suffice
+    block_bytes: int = 1 << 16  # bytes of a block, over which one sample streams: so few that the clock hardly drifts
+    samples: int = 16  # samples of a stream in a round, of which 8 undisturbed ones suffice
     fewest_rounds: int = 3  # least number of rounds: with two, intervals by Student's t are too wide
     passes: int = 4  # measurements per round of a stream in private caches: they are short, and some are undisturbed
     both_forms: int = 2  # first rounds, in which both the rolled and the unrolled loop are timed
@@ -64,9 +64,9 @@ class Round(NamedTuple):
 
 @dataclass
 class Stream:
-    """A kernel on some CPUs (`case`) over a data set in one level. Each thread has `blocks` blocks of the kernel's
-    arrays, `array_bytes` bytes each; a sample streams over a block `passes` times. `rounds` are results by form of the
-    loop (True: rolled). A `shared` level has its own clock: there only GB/s count, by the slowest thread."""
+    """A kernel on some CPUs (`case`) over a data set in one level. Each thread has `blocks` blocks, with
+    `array_bytes` bytes of each array of the kernel; a sample streams over a block `passes` times. `rounds` are results
+    by form of the loop (True: rolled). A `shared` level has its own clock: only GB/s count, by the slowest thread."""
 
     case: Case
     level: str
@@ -132,8 +132,8 @@ def bases_of(cpu: int) -> tuple[Base, Base]:
 
 
 def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_bytes: float) -> None:
-    """Time all streams in rounds until the budget is spent, and add the results to their `rounds`. `last_bytes` is how
-    much a stream must access until caches are in its steady state. Raises `UnsupportedError` if memory is too small."""
+    """Time all streams in rounds until the budget is spent, and add the results to their `rounds`. After `last_bytes`
+    bytes of a stream, caches are in its steady state. Raises `UnsupportedError` if memory is too small."""
     sizes: dict[int, int] = {}
     for each in streams:
         sizes |= {cpu: max(each.blocks * each.spacing, sizes.get(cpu, 0)) for cpu in each.case.cpus}
@@ -153,8 +153,8 @@ class _Timer:
         self._writing: bool | None = None
 
     def round(self, streams: Sequence[Stream], number: int) -> None:
-        """Time every stream once in round `number`, `PARAMS.passes` times if it stays in a core's private caches; then
-        with the forms of its loop by turns."""
+        """Time every stream in round `number`: in private caches `PARAMS.passes` times, with alternate forms of its
+        loop, elsewhere once with each form; after the first `PARAMS.both_forms` rounds only with the faster form."""
         alone, others = ([each for each in streams if each.alone == own] for own in (True, False))
         for turn in range(PARAMS.passes):
             for stream in [*alone, *others[turn :: PARAMS.passes]]:
@@ -186,8 +186,8 @@ class _Timer:
         return Round(self._gigabytes(stream, pairs), per_cycle)
 
     def _warmup(self, stream: Stream) -> int:
-        """Return the number of warm-up samples: in a cache one pass over the data set; in memory enough to replace all
-        lines in caches, if the stream before left dirty lines there and this one leaves clean ones, or the reverse."""
+        """Return the number of warm-up samples: in a cache one pass over the data set; in memory 2, or enough to
+        replace all cached lines if the stream before left dirty lines and this one leaves clean ones or the reverse."""
         if stream.level != "memory":
             return stream.blocks + 1
         same = self._writing == bool(stream.case.kernel.written_bytes)
