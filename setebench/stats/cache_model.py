@@ -24,9 +24,10 @@ DRAWS = 8
 
 
 class Policy(NamedTuple):
-    """A replacement policy: its `name` in findings, the `kind` of state it keeps and, for kind "ages" only, `rules` as
-    named above: H, the ages after a hit on age 3 and on age 2; M, age n of a new line, and m, if only one new line in m
-    has age n and others age 3; the numbers of the rules R and U; 1 for UMO, else 0."""
+    """A replacement policy: its `name` in findings and the `kind` of state it keeps. Kind "ages" also uses `rules`,
+    seven numbers (letters as in the module's docstring): the ages after a hit on age 3 and on age 2 (H); the age n of a
+    new line, and m, where only one new line in m gets age n, and others age 3 (M); the number of the rule that chooses
+    a victim (R) and of the rule that raises ages (U); 1 if ages are raised on a miss only (UMO), else 0."""
 
     name: str
     kind: str
@@ -121,7 +122,7 @@ class _Set:
 
 def missed(policy: Policy, ways: int, lines: Lines, moved: bool = False) -> Numbers:
     """Return the probability, shape (n, loads), that each load of each sequence in `lines` (line numbers, shape (n,
-    loads)) misses an initially empty set. All loads reach this cache, as nearer ones lose their lines in between. With
+    loads)) misses an initially empty set. All loads reach this cache, as nearer caches lose the lines in between. With
     `moved` the cache is exclusive: it is filled by evictions of the level before, and lines that hit leave it."""
     rng, chance = np.random.default_rng(1), policy.kind == "random" or policy.rules[3] > 1
     found = []

@@ -21,7 +21,7 @@ def likeliest(
 ) -> dict[str, float]:
     """Compare `observed`, shape (n,), with the predictions of one or more `candidates` (by name, shape (n,)), scaled to
     fit, whose standard `errors` are > 0 (by name, shape (n,)). Return the most likely one first and all at least
-    1 / `ratio` as likely, each with its chi-squared p-value: how probable so large a misfit is if it is true."""
+    1 / `ratio` as likely, each with its chi-squared p-value: how likely so large a misfit of a true candidate is."""
     likelihood, fits = dict[str, float](), dict[str, float]()
     for name, predicted in candidates.items():
         weights = 1.0 / errors[name] ** 2

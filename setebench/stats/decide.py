@@ -20,7 +20,7 @@ def measured(parameter: str, estimate: Estimate | Interval, unit: str, method: s
 
 
 def within(finding: Finding, low: float, high: float) -> Finding:
-    """Return the finding with the interval from `low` to `high`, extended where needed to hold the finding's value."""
+    """Return the finding with the interval from `low` to `high`, extended if necessary to hold the finding's value."""
     value: Any = finding.value
     return msgspec.structs.replace(finding, low=min(low, value), high=max(high, value))
 
@@ -47,7 +47,7 @@ def at_least(parameter: str, value: float, unit: str, reason: str, method: str =
 
 
 def backed(finding: Finding, evidence: str) -> Finding:
-    """Return the finding with a reference to its evidence, the name of an entry in the result file."""
+    """Return the finding with the name of its `evidence`, an entry in the result file."""
     return msgspec.structs.replace(finding, evidence=evidence)
 
 

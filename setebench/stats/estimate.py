@@ -23,7 +23,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 def errors_to_end(degrees: float) -> float:
-    """Return half the width of an interval at `CONFIDENCE`, in standard errors, by Student's t of so many `degrees` of
+    """Return half the width of an interval at `CONFIDENCE`, in standard errors, by Student's t with `degrees` of
     freedom; infinite degrees give the normal distribution."""
     upper = 0.5 + CONFIDENCE / 2
     return float(special.stdtrit(degrees, upper) if degrees < math.inf else special.ndtri(upper))
@@ -37,12 +37,12 @@ class Interval(NamedTuple):
     high: float
 
     def scaled(self, factor: float) -> Interval:
-        """Return value and ends multiplied by `factor`, as for another unit."""
+        """Return the interval with value and ends multiplied by `factor`, as for another unit."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A value, its standard error (in the same unit) and that error's degrees of freedom, infinite if it is known."""
+    """A value, its standard error (in the same unit) and the error's degrees of freedom (infinite if it is exact)."""
 
     value: float
     error: float = 0.0

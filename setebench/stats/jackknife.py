@@ -26,8 +26,8 @@ LEAST_BLOCKS = 4
 
 def jackknife(parts: Sequence[Part], statistic: Callable[[Sequence[Part]], float | None]) -> Estimate | None:
     """Return the statistic of all `parts` (consecutive pieces of the series) with its standard error, found by leaving
-    out one block of parts at a time; None if all parts have no statistic. The error is infinite if the statistic is
-    known for fewer than `LEAST_BLOCKS` of these omissions."""
+    out one block of parts at a time; None if the statistic of all parts is None. The error is infinite if fewer than
+    `LEAST_BLOCKS` of these omissions have a statistic."""
     value = statistic(parts)
     if value is None:
         return None

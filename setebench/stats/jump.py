@@ -1,8 +1,8 @@
 """Find how many requests a queue serves at once, as the number of requests after which their total time jumps.
 
 A queue with L entries (such as MSHRs) serves up to L requests in the time of one; one more has to wait until an entry
-is free. So time over the number of requests jumps after L by most of a latency (the *unit*), while a limit on the rate
-(a bus, a port) makes a slope. The search goes up in steps, bisects the first rise, then measures all numbers around it
+is free. So the total time jumps after L requests by most of a latency (the *unit*), while a limit on the rate (a bus, a
+port) makes a slope. The search goes up in steps, bisects the first rise, then measures all numbers around it
 in rounds, each in random order. Every round votes for a place of the jump. The result is the largest place with enough
 votes, as co-runners only take entries. A jump right at the lower end of the window would be a slope, and gets no vote.
 """
@@ -16,24 +16,24 @@ from dataclasses import dataclass
 import numpy as np
 
 Ask = Callable[[int], float]
-"""Function that issues so many requests at once and returns their time in units of a memory latency, measured anew at
-each call; disturbance only lengthens it."""
+"""Function that issues a number of requests at once and returns their time in units of a memory latency, measured anew
+at each call; disturbance only lengthens this time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JumpParams:
     """Tunables of the search. Heights of jumps are in `Ask`'s unit, a memory latency."""
 
-    rise: float = 0.3  # least height of a jump: a unit, less the time in which the requests before it were issued
+    rise: float = 0.3  # least height of a jump: one unit minus the time in which the earlier requests were issued
     ratio: float = 1.25  # ratio of successive numbers while going up; below 2, as time jumps again after 2 L requests
     enough: float = 2.6  # rise of time at which going up ends
-    samples: int = 2  # samples of a number while going up and bisecting; the least counts
-    window: int = 3  # numbers that are measured in rounds, below the place and above it
+    samples: int = 2  # samples of a number while going up and bisecting, of which the least is used
+    window: int = 3  # how many numbers below a place, and above it, are measured in rounds
     first: float = 0.6  # the jump is the first rise of at least this part of the highest one in the window
     rounds: int = 6  # rounds of an epoch
     enough_votes: float = 0.25  # least fraction of the votes that a place needs
-    beyond: float = 0.4  # votes for larger places, over those for the result, up to which it is certain
-    rises: int = 3  # rises that rounds don't confirm, after which the search gives up
+    beyond: float = 0.4  # largest ratio of votes for larger places to those for a certain result
+    rises: int = 3  # number of rises that rounds don't confirm, after which the search gives up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Search:
         )
 
     def _time(self, number: int) -> float:
-        """Return the least time, in units, of at least `params.samples` samples of so many requests."""
+        """Return the least time, in units, of at least `params.samples` samples of `number` requests."""
         samples = self._times.setdefault(number, [])
         while len(samples) < self.params.samples:
             samples.append(self._ask(number))
@@ -120,8 +120,8 @@ class Search:
         return low
 
     def _confirmed(self, place: int) -> bool:
-        """Measure one epoch of rounds around `place`, a number of requests, and return whether half of them see a jump
-        near it; if not, forget their votes."""
+        """Delete earlier votes, measure one epoch of rounds around `place` (a number of requests), and return whether
+        half of the rounds or more see a jump near it."""
         self._votes, self._place = [], None
         if 2 * self._measure_votes(place) < self.params.rounds:
             return False
@@ -129,7 +129,7 @@ class Search:
         return True
 
     def _measure_votes(self, place: int) -> int:
-        """Measure one epoch of rounds around `place`, record each one's vote, and return how many saw a jump."""
+        """Measure one epoch of rounds around `place`, record the rounds' votes, and return how many saw a jump."""
         low = max(place - self.params.window, self._first)
         high = min(place + self.params.window, max(2 * place, place + 1), self._most)
         seen = 0

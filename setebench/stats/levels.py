@@ -5,8 +5,8 @@ component (roughly a level). All working sets share the components' latencies; e
 loads that each component serves), which expectation maximisation finds. The first components are the plateaus of long
 chains; one is added if it explains some working set clearly better. So a level is found even if it serves no working
 set alone, and a slope between two levels counts as their mixture. In the end close components are joined to one level,
-as the latency of a shared cache varies, and so are components that serve loads as soon as the level before does: those
-are its loads, delayed by a co-runner.
+as the latency of a shared cache varies, and so is a component that serves loads of working sets which the level before
+still serves: those are the level's own loads, delayed by a co-runner.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Whole = NDArray[np.int64]
 class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     """Tunables of fitting loads' latencies by a mixture, and of choosing which of its components are cache levels."""
 
-    alike: float = 0.03  # standard deviation of a component's latencies, relative: slices lie at several distances
-    most_alike: float = 0.15  # the same for shared levels, at most: there it is what single loads of flushed lines show
+    alike: float = 0.03  # relative standard deviation of a component's latencies: slices lie at several distances
+    most_alike: float = 0.15  # largest such deviation of shared levels, where single loads of flushed lines show it
     stray: float = 0.01  # prior weight of readings that fit no component, such as stalls
     bin: float = 0.5  # width of a bin of readings, in standard deviations: finer bins don't change a likelihood
     gain: float = 0.05  # least gain in log-likelihood per chain, in some working set, for which a component is added
@@ -41,12 +41,12 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     share: float = 0.3  # initial weight of an added component
     trial: int = 8  # iterations after which a tried component is judged
     turns: int = 30  # iterations of a fit, after which weights have converged
-    most: int = 7  # components at most: three caches, memory with open and closed rows, and artefacts between these
+    most: int = 7  # most components: three caches, memory with open and closed rows, and artefacts between these
     private: float = 1.5  # least latency ratio of a level to the one before, for levels 2 and 3; CPUs have larger ones
-    shared: float = 1.8  # the same for further levels, whose latency rises by up to a half under others' load
-    seen: float = 0.25  # least share of some working set that a level serves
+    shared: float = 1.8  # the same for further levels, whose latency rises by up to a half under co-runners' load
+    seen: float = 0.25  # least share of some working set's loads that a level serves
     early: float = 0.35  # a component with more of its largest share in sets of the level before is part of that level
-    as_memory: float = 1.6  # memory's latency over the slowest cache's, at least; loads of open rows take two thirds
+    as_memory: float = 1.6  # least ratio of memory's latency to the slowest cache's; loads of open rows take two thirds
 
 
 Chains = Mapping[int, Numbers]
@@ -155,7 +155,7 @@ class _Readings:
         return _Group(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
     def fit(self, begin: Mixture, turns: int, free: NDArray[np.bool_] | None = None) -> Mixture:
-        """Return the mixture after so many iterations (`turns`) of expectation maximisation from `begin`. Weights are
+        """Return the mixture after `turns` iterations of expectation maximisation from `begin`. Weights are
         fitted; of the latencies only those that the mask `free`, shape (components,), selects."""
         cycles, weights = begin.cycles, begin.weights
         ways = self._ways(cycles)
@@ -215,7 +215,7 @@ def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, par
 
 
 def _added(readings: _Readings, found: Mixture) -> Mixture | None:
-    """Return the mixture with one more component, the best for some working set; None if none gains `params.gain`."""
+    """Return the mixture with one more component, which gains most in some set; None if none gains `params.gain`."""
     params = readings.params
 
     def worth(tried: Mixture) -> float:
@@ -253,7 +253,7 @@ def _trial_latencies(readings: _Readings, cycles: Numbers) -> list[float]:
 def levels(found: Mixture, params: LevelsParams) -> list[Level]:
     """Return the cache levels of a fitted mixture, nearest first. Memory's latency is that of the component with the
     largest product of weight and latency for flushed lines: prefetching makes some of these lines faster, and refreshes
-    of DRAM make a few slower. Components slower than memory's latency over `as_memory` are memory, not a cache."""
+    of DRAM make a few slower. Components slower than memory's latency divided by `as_memory` are memory."""
     raw, flushed = found.weights[:-1], found.weights[-1]
     weights = _monotone(raw)
     memory = params.as_memory * found.cycles > found.cycles[(flushed * found.cycles).argmax()]
@@ -273,7 +273,7 @@ def levels(found: Mixture, params: LevelsParams) -> list[Level]:
 def _share_too_early(weights: Numbers, number: int, before: list[int]) -> float:
     """Return the mean share that component `number` serves of those working sets that still belong to the level
     before it (whose components are `before`): sets of which that level serves at least half of its largest share, and
-    which are smaller than the set that the component serves most of. It is 0 if there are none."""
+    which are smaller than the set that the component serves most of. The result is 0 if there are no such sets."""
     smaller = slice(int(weights[:, number].argmax()))
     nearer = weights[:, before].sum(axis=1)
     own = weights[smaller, number][nearer[smaller] >= max(nearer.max() / 2, EPSILON)]

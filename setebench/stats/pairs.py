@@ -18,8 +18,8 @@ Numbers = NDArray[np.float64]
 class PairsParams(msgspec.Struct, frozen=True, kw_only=True):
     """Which samples count as undisturbed, and how durations are computed from these."""
 
-    agree: float = 0.02  # largest relative difference of a sample's two references; less drops samples, more adds drift
-    ceiling_cycles: float = 4000.0  # most that one access can cost; an interrupt within a question costs more
+    agree: float = 0.02  # largest relative difference of a sample's references; less drops samples, more allows drift
+    ceiling_cycles: float = 4000.0  # most core cycles of one access; an interrupt within a question takes more
     coarse_steps: float = 20.0  # questions of fewer clock steps are averaged: medians of quantised samples are biased
     least: int = 8  # least number of undisturbed samples from which a duration is computed
 
@@ -28,8 +28,9 @@ PARAMS = PairsParams()
 
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples of one run of a paired probe: `ticks`, shape (samples, questions + 3); the clock's step in ticks; the
-    core cycles of the reference; and the number of memory accesses in the longest question (1 if there are none)."""
+    """Samples of one run of a paired probe. The columns of `ticks`, shape (samples, questions + 3), are the reference,
+    the empty interval, the questions, and the reference again. The other fields are the clock's step in ticks, the core
+    cycles of the reference, and the number of memory accesses in the longest question (1 if there are none)."""
 
     ticks: NDArray[np.int64]
     step_ticks: float

@@ -1,7 +1,7 @@
 """Find the plateaus of a curve of cost (cycles a load) over working-set size; each is the latency of a cache level.
 
-On a plateau neighbouring sizes cost about the same in independent rounds. Between two plateaus lies a rise whose shape
-depends on replacement and on page placement, so it isn't used. Dynamic programming finds those that explain most sizes.
+On a plateau neighbouring sizes cost about the same in independent rounds. Between two plateaus lies a rise, which isn't
+used, as replacement and page placement shape it. Dynamic programming finds the plateaus that explain most sizes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PlateausParams(msgspec.Struct, frozen=True, kw_only=True):
     near: float = 0.08  # largest relative difference of a round's cost from the plateau's that counts as agreement
     agree: float = 0.4  # least fraction of rounds and sizes that agree: a dip in one round is not a plateau
     disturbed: float = 1.03  # a size that costs more than so many times a larger size was disturbed, and is ignored
-    disturbed_cycles: float = 0.2  # tolerance added to that in cycles, for noise where costs are a few cycles
+    disturbed_cycles: float = 0.2  # tolerance in cycles, added to that for noise where costs are a few cycles
 
 
 PARAMS = PlateausParams()
@@ -44,7 +44,7 @@ class Plateau(NamedTuple):
 def plateaus(sizes: Numbers, cycles: Numbers) -> list[Plateau]:
     """Return the plateaus of `cycles` (the cost of a load, shape (rounds, sizes), NaN where a round lacks a size) over
     ascending `sizes` (bytes, shape (sizes,)): the series of ascending plateaus with the least sum of misfits and of a
-    fixed penalty for each plateau and for each size outside."""
+    fixed penalty for each plateau and for each size outside all plateaus."""
     known = np.flatnonzero(np.isfinite(cycles).any(axis=0))
     low = np.nanquantile(cycles[:, known], LATENCY, axis=0)
     ahead = np.minimum.accumulate(low[::-1])[::-1]

@@ -71,7 +71,7 @@ def rate_of_rounds(rounds: NDArray[np.float64]) -> Interval:
 def low_of_samples(values: ArrayLike, bias: float) -> Interval:
     """Return the 16th percentile of latency samples `values` (any shape, pooled), with an interval. The densest part of
     the lower half counts as undisturbed, and only its spread sets the standard error. The interval holds that part and
-    the value, and goes beyond by Student's t times that error and by `bias`. NaN samples are ignored."""
+    the value, and extends beyond both by Student's t times that error and by `bias`. NaN samples are ignored."""
     finite = np.sort(np.asarray(values, dtype=np.float64), axis=None)
     finite = finite[np.isfinite(finite)]
     if len(finite) < LEAST_SAMPLES:
@@ -88,8 +88,8 @@ def low_of_samples(values: ArrayLike, bias: float) -> Interval:
 
 
 def _half_width(finite: NDArray[np.float64], quantile: float) -> float:
-    """Return half the width of Student's t interval of a quantile of rounds (`finite`, shape (rounds,)), by the
-    standard deviation of the rounds on its side, as others are disturbed; in the middle by the median deviation."""
+    """Return half the width of Student's t interval of a quantile of rounds (`finite`, shape (rounds,)), from the
+    spread of quiet rounds, as others are disturbed; for the median, from the median absolute deviation."""
     if quantile == MIDDLE:
         deviation = float(np.median(np.abs(finite - np.median(finite)))) / special.ndtri(0.75)
     else:
@@ -105,6 +105,6 @@ def _student_half_width(count: int, quantile: float) -> float:
 
 
 def commonest(values: Sequence[int]) -> int:
-    """Return the value that most rounds gave; of several the largest, as co-runners only reduce counts."""
+    """Return the commonest value of rounds; of several such values the largest, as co-runners only reduce counts."""
     times = Counter(values)
     return max(times, key=lambda value: (times[value], value))

@@ -22,14 +22,14 @@ PARTS = np.array([0.25, 0.5, 0.75])
 class StepParams(msgspec.Struct, frozen=True, kw_only=True):
     """Thresholds for plateaus and steps of a cost curve, and sizes of hardware tables (TLBs) that are considered."""
 
-    flat: float = 0.15  # most variation of a plateau over its step's height, as walks get slower; more accepts slopes
-    flat_cycles: float = 0.3  # variation in cycles that a plateau may have besides
+    flat: float = 0.15  # largest ratio of a plateau's variation to its step's height, as page walks get slower
+    flat_cycles: float = 0.3  # variation in cycles that a plateau may have in addition
     length: float = 1.4  # least ratio of the numbers at a plateau's ends: sizes of two tables differ by more
     apart: float = 0.25  # least height of a step, as a fraction of the cost of the plateau before it
     least_cycles: float = 3.0  # least height of a step in cycles: a miss in no table costs less
-    most_single: int = 320  # entries of a fully associative table at most; the largest known one has 160
+    most_single: int = 320  # most entries of a fully associative table; the largest known one has 160
     error: float = 0.02  # relative error of the positions of a sharp step: measured numbers are a few % apart
-    most_ways: int = 32  # ways of a set-associative table at most
+    most_ways: int = 32  # most ways of a set-associative table
     sure: float = 0.95  # posterior probability from which a number of entries counts as measured
 
 

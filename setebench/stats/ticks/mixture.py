@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Fractions = NDArray[np.float64]
 
 BINS = 32
-"""Number of histogram bins; their edges are chosen so that each bin holds as many loads of all references together."""
+"""Number of histogram bins; edges are chosen so that all bins hold equally many of all references' loads together."""
 
 SMOOTHING = 0.5
 """Count added to each bin of a reference's histogram, so that a reading that it lacks is rare but not impossible."""
@@ -28,7 +28,7 @@ ITERATIONS = 60
 """Iterations of expectation maximisation; shares of levels that ticks can distinguish have converged by then."""
 
 UNSEEN = 3.0
-"""Half an interval is so much over the number of loads: an event unseen in n trials has a rate below 3 / n (95 %)."""
+"""Half an interval is this divided by the number of loads: an event unseen in n loads has a rate below 3 / n (95 %)."""
 
 
 class Shares(NamedTuple):
