@@ -1,12 +1,11 @@
-"""Measure the latency of small caches (L1, L2) exactly, by dense pointer chases over lines that a few sets share.
+"""Measure the latency of small caches (L1, L2) exactly, by dense pointer chases over lines that share few cache sets.
 
-The size sweep (`size_sweep`) uses each line only once in 100 microseconds or more, and all lines of each page: an SMT
-co-runner evicts most lines in between, and prefetchers bring some. So the sweep gives the levels and bounds of
-latencies, and dense chases the latencies. For level 2, each page has one line of the chase, at one of two offsets,
-so that all lines compete for few sets of level 1 and no prefetcher has brought any (with a single offset, Zen 4 takes
-17 cycles for 14). A chase of as many lines on the
-same pages, in the same order, but at other offsets, is served by level 1 and misses the TLB as often: the difference of
-the two is that of both levels' latencies.
+The size sweep (`size_sweep`) uses each line only once in 100 µs or more, and all lines of each page: meanwhile
+an SMT co-runner evicts most lines, and prefetchers fetch some. So the sweep gives the levels and bounds of latencies,
+and dense chases give the latencies. A chase for level 2 has one line in each page, at one of two offsets, so that all
+lines compete for few sets of level 1, and no prefetcher fetches any (with a single offset, Zen 4 takes 17 cycles, not
+14). A chase over as many lines of the same pages in the same order, but at other offsets, is served by level 1 and
+misses the TLB as often: the two chases differ by the difference of both levels' latencies.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ FEW = Base("few")
 class NearParams:
     """Tunables of the dense chases. A pass is a probe of all chases with `samples` samples."""
 
-    few: tuple[int, int] = (32, 4)  # lines of the chase that level 1 holds surely, and their pages
-    most: tuple[float, int] = (12.0, 192)  # most pages: times the lines at one offset that level 1 holds; in all
-    sizes: int = 9  # chases of one line a page, whose numbers of pages are half an octave apart
-    settle: int = 3  # traversals before a chase is timed
-    doubt: float = 0.03  # largest relative doubt of level 2's latency, else that of the sweep is kept
+    few: tuple[int, int] = (32, 4)  # lines of the chase that level 1 surely holds, and the number of their pages
+    most: tuple[float, int] = (12.0, 192)  # most pages: as a multiple of level 1's size in pages, and in all
+    sizes: int = 9  # numbers of pages, half an octave apart, that are chased with one line in each
+    settle: int = 3  # untimed traversals of a chase before the timed ones
+    doubt: float = 0.03  # largest relative error of level 2's latency; if it is larger, the sweep's latency is kept
     sets: int = 16  # lines whose offsets differ modulo so many lines lie in different sets of level 1
-    steps: int = 192  # loads of a chase at least, as few as the bracket's bias allows: long ones are often disturbed
+    steps: int = 192  # least loads of a chase, as few as the bracket's bias allows: long chases are often disturbed
     samples: int = 32  # paired samples of a pass
     passes: tuple[int, int] = (6, 4)  # rounds, and passes in a round, some of which are undisturbed
     apart_seconds: float = 0.08  # wait between two rounds, about the length of a co-runner's time slice
@@ -96,8 +95,8 @@ def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
 
 
 def chased(context: Context, region: Region, most: int) -> list[float]:
-    """Return the core cycles of a load in a chase over few lines; then, for each number of pages up to `most`, of two
-    chases over one line a page: at many offsets, and at two in turn. NaN stands for too few undisturbed samples."""
+    """Return the core cycles per load of a chase over a few lines; then, for each number of pages (up to `most`),
+    of two chases over one line in each page: at many offsets, and at two in turn; NaN if too few are undisturbed."""
     params, line, rng = NearParams(), region.line_size, context.fresh_rng()
     sizes = np.ceil(most / 2 ** (np.arange(params.sizes)[::-1] / 2)).astype(int).tolist()
     count, pages = params.few
@@ -114,7 +113,7 @@ def chased(context: Context, region: Region, most: int) -> list[float]:
     questions, leads, loads, places = list[Probe](), list[Probe](), list[int](), dict[Base, NDArray[np.int64]]()
     for base, lines in chains.items():
         context.machine.link(region, lines)
-        # Whole traversals behind some that aren't timed, so that the TLB and level 1 are as each traversal leaves them.
+        # Whole traversals are timed after untimed ones, so that TLB and level 1 are as each traversal leaves them.
         count = -(-params.steps // len(lines)) * len(lines)
         leads.append(Probe().chase(base, params.settle * len(lines)).fence())
         questions.append(Probe().chase(base, count))
