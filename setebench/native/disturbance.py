@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
 from setebench.machine import Machine, Ticks
+from setebench.native.memory import SMALL_PAGE
 from setebench.probe import Base, Probe
 from setebench.text import MEGA
 
@@ -30,16 +31,14 @@ class Params:
     piece_us: float = 2.0  # of work between two readings: shorter ones show shorter gaps, steps of the clock blur them
     pieces: int = 60  # readings of a run
     wide_every: int = 10  # of these, one fills the issue slots, which shows who shares the core
-    neighbours: int = 65  # pieces whose median is what a piece usually takes
     gap_us: float = 0.8  # that a piece takes longer where the CPU did nothing meanwhile
     slowed: float = 1.15  # times as long as alone: issue slots are shared; a clock's steps blur it by some percent
     stopped: float = 2.2  # times as long: a gap fell into it, as two threads share evenly
     segment_runs: int = 700  # of 60 pieces, between which caches are looked at: 84 ms, less of a short recording
     used_lines: int = 2048  # private ones, more than first caches hold, less than second ones
     later_us: float = 1000.0  # after which some are looked for again
-    looks: int = 8  # in a segment
+    looks: int = 4  # at lines that were used, and at what was swept, in a segment
     swept_bytes: int = 64 << 20  # what is swept, to see how much of it the last level kept
-    sweeps: int = 2  # in a segment
     kept: float = 0.6  # of what a flushed line takes: less came from a cache; a step of the clock is a tenth
     pace_unit: float = 0.002
     gap_unit_us: float = 0.2
@@ -49,7 +48,8 @@ PARAMS = Params()
 SEEN = np.arange(PARAMS.pieces) % PARAMS.wide_every == PARAMS.wide_every - 1
 """Which pieces are wide."""
 
-SMALL_PAGE = 4096
+MANY = 20_000
+"""Pieces of work by whose time each is made as long as it should be."""
 USED, ARRAY = Base("used"), Base("array")
 LINES, BESIDE = (tuple(Base(f"{name}{number}") for number in range(PARAMS.pieces)) for name in ("line", "beside"))
 
@@ -80,15 +80,15 @@ def record(machine: Machine, seconds: float, cpu: int | None = None) -> dict[str
 
 def _amount(machine: Machine, work: Probe, us: float, cpu: int | None) -> float:
     """How often that work is done in a microsecond; ticks last `us`."""
-    ticks = machine.run(Probe().start(dither=False) + work + Probe().stop(), 50, cpu=cpu, warmup=3)
+    ticks = machine.run(Probe().start(dither=False) + work + Probe().stop(), PARAMS.pieces, cpu=cpu, warmup=2)
     return 1.0 / (us * float(np.median(ticks)))
 
 
 def _pieces(machine: Machine, us: float, cpu: int | None) -> Probe:
     """Work in pieces whose intervals overlap, so that no time lies between them."""
-    many, body, piece = 20_000, Probe().nop(120), PARAMS.piece_us
-    narrow = Probe().multiply(max(1, round(piece * many * _amount(machine, Probe().multiply(many), us, cpu))))
-    wide = Probe().repeat(max(1, round(piece * many * _amount(machine, Probe().repeat(many, body), us, cpu))), body)
+    body, scaled = Probe().nop(120), PARAMS.piece_us * MANY
+    narrow = Probe().multiply(max(1, round(scaled * _amount(machine, Probe().multiply(MANY), us, cpu))))
+    wide = Probe().repeat(max(1, round(scaled * _amount(machine, Probe().repeat(MANY, body), us, cpu))), body)
     probe = Probe()
     for number, filled in enumerate(SEEN):
         probe = probe.start(number, dither=False)
@@ -99,27 +99,26 @@ def _pieces(machine: Machine, us: float, cpu: int | None) -> Probe:
 def _pace_and_gaps(narrow: Floats, wide: Floats) -> dict[str, Any]:
     """From the times of pieces of dependent work, shape (runs, pieces), and of wide ones, us."""
     lasted = narrow.ravel()
-    usual = median_filter(lasted, PARAMS.neighbours, mode="nearest")
+    usual = median_filter(lasted, PARAMS.pieces, mode="nearest")  # what a piece usually takes
     late = lasted > usual + PARAMS.gap_us
     running = np.where(late, usual, lasted)
     ends = np.cumsum(running)
     grid = np.arange(0.0, ends[-1], PARAMS.block_us)
     pace = np.diff(np.interp(grid, np.append(0.0, ends), np.arange(len(ends) + 1)))
     begins, shared = _shared(wide / np.median(usual.reshape(narrow.shape), axis=1, keepdims=True), ends)
+    times = {
+        "gap_after": np.diff(ends[late] - running[late], prepend=0.0),
+        "gap_lasts": (lasted - usual)[late],
+        "shared_after": np.diff(begins, prepend=0.0),
+        "shared_lasts": shared,
+    }
     return {
         "block_us": PARAMS.block_us,
         "pace_unit": PARAMS.pace_unit,
         "pace": np.round(pace / np.median(pace) / PARAMS.pace_unit).astype(np.uint16),
         "gap_unit_us": PARAMS.gap_unit_us,
-        "gap_after": _units(np.diff(ends[late] - running[late], prepend=0.0)),
-        "gap_lasts": _units((lasted - usual)[late]),
-        "shared_after": _units(np.diff(begins, prepend=0.0)),
-        "shared_lasts": _units(shared),
+        **{name: np.round(each / PARAMS.gap_unit_us).astype(np.uint32) for name, each in times.items()},
     }
-
-
-def _units(times: Floats) -> NDArray[np.uint32]:
-    return np.round(times / PARAMS.gap_unit_us).astype(np.uint32)
 
 
 def _shared(ratios: Floats, ends: Floats) -> tuple[Floats, Floats]:
@@ -147,7 +146,7 @@ class _Caches:
         place = self._rng.permutation(self._region.lines)[: PARAMS.used_lines]
         self._used = self._region.address + place * line
         machine.link(self._region, self._used)
-        cycles = round(PARAMS.later_us * 1e5 * _amount(machine, Probe().wait(100_000), us, cpu))
+        cycles = round(PARAMS.later_us * MANY * _amount(machine, Probe().wait(MANY), us, cpu))
         self._later = Probe().chase(USED, 2 * PARAMS.used_lines).wait(cycles).fence("l")
         self._sweep, self._flushed = Probe().stream(ARRAY, "load", PARAMS.swept_bytes, 8).fence("l"), Probe()
         for base, beside in zip(LINES, BESIDE, strict=True):  # beside: a page's translation may be gone as well
@@ -164,9 +163,9 @@ class _Caches:
 
     def kept(self) -> Floats:
         """Bytes of the last sweeps that were still in a cache, one for each."""
-        lines = [self._array.random_lines(PARAMS.sweeps, self._rng) for _ in LINES]
+        lines = [self._array.random_lines(PARAMS.looks, self._rng) for _ in LINES]
         beside = dict(zip(BESIDE, (each ^ SMALL_PAGE // 2 for each in lines), strict=True))
-        own = beside | {ARRAY: np.full(PARAMS.sweeps, self._array.address)}
+        own = beside | {ARRAY: np.full(PARAMS.looks, self._array.address)}
         return self._cached(self._sweep, own, lines) * PARAMS.swept_bytes
 
     def _cached(self, probe: Probe, own: dict[Base, Lines], lines: list[Lines]) -> Floats:

@@ -62,6 +62,7 @@ def test_every_role_of_the_hardware_is_there_or_absent_with_a_reason(name: str) 
     assert not unsaid, (
         f"a new role: say in every file of {FOLDER} which event plays it, or under [absent] why none does"
     )
+    assert all(spec.sources.keys() <= table.sources.keys() for spec in table.roles.values())
     assert all(len(reason) > 20 and "\n" not in reason for reason in table.absent.values())
 
 
@@ -75,6 +76,7 @@ def test_every_role_of_the_hardware_is_there_or_absent_with_a_reason(name: str) 
         ("event = 0x44", "event = 0x44\ncolour = 1", "colour"),
         ("[absent]", "[absent]\ncycles = 'x'", "'cycles'"),
         ("[roles.cycles]", "[roles.cycles", ""),
+        ("event = 0x44", "", "needs one event"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path: Path, old: str, new: str, says: str) -> None:

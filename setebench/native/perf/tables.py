@@ -82,6 +82,10 @@ class EventSpec(Code, frozen=True, kw_only=True):
     notes: str = ""
     status: Literal["documented", "cross-checked"]
 
+    def __post_init__(self) -> None:
+        if (self.event is None) == (not self.sum) or any(code.event is None for code in self.sum):
+            raise ValueError("needs one event, or a sum of events, with numbers")
+
     @property
     def codes(self) -> tuple[Code, ...]:
         """The events whose scaled counts are added."""
@@ -130,7 +134,7 @@ class Table(_Strict, frozen=True, kw_only=True):
 
 def read_table(path: Path) -> Table:
     """The table in a file. Raises `SetebenchError` with file and place for a file that isn't one, a key that there is
-    not, an unknown role or source, or an event without a number."""
+    not, an unknown role, or an event without a number."""
     try:
         table = msgspec.toml.decode(path.read_bytes(), type=Table)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -142,11 +146,6 @@ def read_table(path: Path) -> Table:
         others = read_table(path.with_name(f"{table.like}.toml")).roles
         roles = {role: table.roles.get(role) or others.get(role) for role in ROLES if role not in table.absent}
         table = msgspec.structs.replace(table, roles={role: spec for role, spec in roles.items() if spec is not None})
-    for role, spec in table.roles.items():
-        if unknown := spec.sources.keys() - table.sources.keys():
-            raise SetebenchError(f"{path}: roles.{role}: no source {min(unknown)!r} in this file")
-        if (spec.event is None) == (not spec.sum) or any(code.event is None for code in spec.sum):
-            raise SetebenchError(f"{path}: roles.{role}: needs one event, or a sum of events, with numbers")
     return table
 
 
