@@ -79,10 +79,8 @@ class Controls:
         """Choose the evictors: so many that loads behind more and more of them, which rise to level 2's time and stay
         there until that is full, too, rise no longer. Lines at one offset in their pages evict few others where level 1
         is indexed by address; where it is hashed, a dense block fills all sets alike."""
-        self.second = any(
-            self._plateau(counts, apart)
-            for counts, apart in ((self.params.pages, PAGE_BYTES), (self.params.lines, self._bursts.size))
-        )
+        forms = ((self.params.pages, PAGE_BYTES, 1), (self.params.lines, self._bursts.size, 2))
+        self.second = any(self._plateau(*form) for form in forms)
         self._bursts.evictors = self._bursts.evictors if self.second else (1, PAGE_BYTES)
         self.loaded, self.evicted = self._near_states()
         self._context.evidence["controls"] = {
@@ -90,17 +88,18 @@ class Controls:
             "cycles": {LOADED: self.loaded.mean, EVICTED: self.evicted.mean, FLUSHED: self.loaded.mean + self.unit},
         }
 
-    def _plateau(self, counts: Sequence[int], apart: int) -> bool:
+    def _plateau(self, counts: Sequence[int], apart: int, times: int) -> bool:
         """Set the evictors to the first of `counts`, lines `apart` bytes apart, behind which loads are clearly delayed,
-        but about as much as behind the number before; return whether there is one."""
-        before = 0.0
+        but about as much as behind the number before, so many `times` in a row; return whether there is one."""
+        before, steady = 0.0, 0
         for count in counts:
             self._bursts.evictors = (count, apart)
             loaded, evicted = self._near_states()
             way = evicted.mean - loaded.mean
             if evicted.far > self.params.far:
                 return False
-            if before and way < self.params.grows * before:
+            steady = steady + 1 if before and way < self.params.grows * before else 0
+            if steady == times:
                 return True
             least = max(self.params.least_cycles, self.params.errors * float(np.hypot(loaded.error, evicted.error)))
             before = way if way > least else 0.0
