@@ -32,6 +32,7 @@ CURVES = "the rules that explain which lines come after 1 to 24 accesses, in six
 HIDDEN = "what other prefetchers bring hides its lines; switch those off and run again"
 AS_GOOD = "several values explain the curves alike: {}"
 EITHER = "at the other level it would explain the curves as well"
+BUFFERS = "stream buffers would explain the lines of it and of the other one as well"
 UNSURE = "its lines are explained about as well without it"
 UNEXPLAINED = "no rules of known families explain most of the lines that come"
 PRACTISED = "the furthest line that came ahead of runs, made again and again in other pages"
@@ -85,6 +86,8 @@ def _family(fit: Fit, name: str) -> Report:
         report.open("present", UNEXPLAINED)
     elif there and gain < fit.params.other_lines:
         report.open("present", UNSURE)
+    elif there and _like_buffers(fit, name):
+        report.open("present", BUFFERS)
     elif there and _at_either_level(fit, name):
         report.open("present", EITHER)
     elif there:
@@ -95,6 +98,14 @@ def _family(fit: Fit, name: str) -> Report:
     else:
         report.open("present", HIDDEN)
     return report
+
+
+def _like_buffers(fit: Fit, name: str) -> bool:
+    """Whether next lines and a stream of one level may be stream buffers (Jouppi 1990): those bring the next lines of a
+    miss, and then a line more at each access that goes on."""
+    rules = fit.model.get(f"{name[:2]}.stream")
+    pair = name[3:] in ("next_line", "stream") and f"{name[:2]}.next_line" in fit.model
+    return pair and rules is not None and rules["trigger"] == 2 and rules["degree"] == 1
 
 
 def _at_either_level(fit: Fit, name: str) -> bool:
