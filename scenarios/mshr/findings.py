@@ -127,9 +127,7 @@ def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
         return _no_hint(name, evidence)
     hint, out = own.burst.hint, own.set_out
     if out.last is None:
-        out_at_once = max((number for number, time in out.times.items() if time < params.half), default=0)
-        why = f"no sign of a limit up to {out.most} prefetches {hint}"
-        return _at_least(name, min(out_at_once, in_flight(own.there.times, params)), why, f"prefetch.{hint}.phase")
+        return _unlimited(name, own, params)
     if out.last < 1:
         return decide.unresolved(name, UNIT, f"prefetches {hint} leave no line, or each waits; run again")
     return _measured(name, out, f"the next prefetch {hint} from memory waits, or is dropped", f"prefetch.{hint}.phase")
@@ -146,9 +144,7 @@ def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
     hint, out, there = own.burst.hint, own.set_out, own.there
     key = f"prefetch.{hint}.phase"
     if out.last is None:
-        return _at_least(
-            name, in_flight(there.times, params), f"no sign of a limit up to {out.most} prefetches {hint}", key
-        )
+        return _unlimited(name, own, params)
     if there.last is not None and there.high < out.low:
         late = f"lines of prefetches {hint} come a miss later, though the next sets out"
         return _measured(name, there, late, f"prefetch.{hint}.total")
@@ -160,6 +156,14 @@ def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
     if out.last > 1 and (limit is None or limit.last is None or (limit.low <= out.high and out.low <= limit.high)):
         return _at_least(name, out.low, f"hidden by level 1, which lets no more prefetches {hint} through", key)
     return _measured(name, out, f"the next prefetch {hint} from memory waits, or is dropped", key)
+
+
+def _unlimited(name: str, own: Prefetching, params: Params) -> Finding:
+    """Return a bound where prefetches never had to wait: as many as certainly were in flight at once, of those numbers
+    of which the last line had come long after. Where a CPU ignores a hint for seconds, a burst takes no time at all."""
+    came = max((number for number, time in own.set_out.times.items() if time < params.half), default=0)
+    why = f"no sign of a limit up to {own.set_out.most} prefetches {own.burst.hint}"
+    return _at_least(name, min(came, in_flight(own.there.times, params)), why, f"prefetch.{own.burst.hint}.phase")
 
 
 def filling(evidence: Evidence, level: str) -> Prefetching | None:
