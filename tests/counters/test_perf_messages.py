@@ -11,7 +11,7 @@ from trees import write_tree
 
 from setebench.host.environment import Hypervisor
 from setebench.native.perf.attributes import Attributes, Flag, Type
-from setebench.native.perf.messages import Pmu, Request, Situation, explain, read_situation
+from setebench.native.perf.messages import Pmu, Situation, explain, read_situation
 
 CORE = Pmu(name="cpu", type=4)
 UNCORE = Pmu(name="uncore_imc_0", type=12, cpus=(0,))
@@ -20,9 +20,9 @@ BARE = Situation(
 )
 ROOT = msgspec.structs.replace(BARE, privileged=True)
 GUEST = Situation(paranoid=2, privileged=True, seccomp=False, hypervisor=Hypervisor(present=True, name="KVM"))
-USER = Request(attributes=Attributes(type=Type.RAW, config=0x148, flags=Flag.EXCLUDE_KERNEL))
-BOTH = Request(attributes=Attributes(type=Type.RAW, config=0x148))
-SOCKET = Request(attributes=Attributes(type=12, config=0x304), pid=-1, cpu=0)
+USER = Attributes(type=Type.RAW, config=0x148, flags=Flag.EXCLUDE_KERNEL)
+BOTH = Attributes(type=Type.RAW, config=0x148)
+SOCKET = Attributes(type=12, config=0x304, pid=-1, cpu=0)
 EXPLAINED = [
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP, errno.EBUSY, errno.ENOSPC, errno.ENODEV),
     *(errno.ENXIO, errno.EMFILE),
@@ -31,24 +31,24 @@ UNEXPLAINED = [errno.ENOMEM, errno.ESRCH, 4242]
 
 
 @pytest.mark.parametrize("number", [*EXPLAINED, *UNEXPLAINED])
-@pytest.mark.parametrize("request_", [USER, BOTH, SOCKET])
-def test_every_errno_is_one_line_for_everybody_everywhere(number: int, request_: Request) -> None:
+@pytest.mark.parametrize("event", [USER, BOTH, SOCKET])
+def test_every_errno_is_one_line_for_everybody_everywhere(number: int, event: Attributes) -> None:
     for situation in (BARE, ROOT, GUEST, Situation(), msgspec.structs.replace(BARE, seccomp=True, paranoid=4)):
-        line = explain(number, request_, situation)
+        line = explain(number, event, situation)
         assert 20 < len(line) < 220 and "\n" not in line and not line.endswith(".")
         assert ("the kernel refused" in line) == (number in UNEXPLAINED)
 
 
 @pytest.mark.parametrize(
-    ("level", "request_", "forbidden", "remedy"),
+    ("level", "event", "forbidden", "remedy"),
     [
         (3, USER, "all events to ordinary users", "perf_event_paranoid=2"),
         (2, BOTH, "counting in the kernel", "perf_event_paranoid=1"),
         (2, SOCKET, "a whole CPU", "perf_event_paranoid=0"),
     ],
 )
-def test_rights_by_the_level_that_forbids(level: int, request_: Request, forbidden: str, remedy: str) -> None:
-    line = explain(errno.EACCES, request_, msgspec.structs.replace(BARE, paranoid=level))
+def test_rights_by_the_level_that_forbids(level: int, event: Attributes, forbidden: str, remedy: str) -> None:
+    line = explain(errno.EACCES, event, msgspec.structs.replace(BARE, paranoid=level))
     assert forbidden in line and remedy in line and f"it is {level}" in line and "CAP_PERFMON" in line
 
 

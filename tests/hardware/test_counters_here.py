@@ -18,7 +18,7 @@ from setebench.machine import Region
 from setebench.native.machine import NativeMachine
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import Attributes, Flag, Software, Type
-from setebench.native.perf.messages import Request, core_pmus, explain, read_pmus, read_situation
+from setebench.native.perf.messages import core_pmus, explain, read_pmus, read_situation
 from setebench.probe import Base, Probe
 
 pytestmark = pytest.mark.usefixtures("counting_permitted")
@@ -102,10 +102,10 @@ def test_the_machine_counts_by_the_protocol(native: NativeMachine) -> None:
 # -- what this kernel refuses to count, to root, to ordinary users and in containers ---------------------------------
 
 
-def refusal(attributes: Attributes, pid: int = 0, cpu: int = -1) -> str:
+def refusal(event: Attributes) -> str:
     with pytest.raises(OSError) as caught:
-        _perf.open_event(attributes, pid, cpu)
-    line = explain(caught.value.errno or 0, Request(attributes=attributes, pid=pid, cpu=cpu), read_situation())
+        _perf.open_event(event)
+    line = explain(caught.value.errno or 0, event, read_situation())
     assert "\n" not in line and line
     return f"{errno.errorcode[caught.value.errno or 0]}: {line}"
 
@@ -114,7 +114,8 @@ def test_refusals_are_one_line_each() -> None:
     assert refusal(Attributes(type=0x7FFF_0000, flags=Flag.EXCLUDE_KERNEL)).startswith(
         "ENOENT: this kernel has no PMU of type"
     )
-    faults = Attributes(type=Type.SOFTWARE, config=Software.PAGE_FAULTS, flags=Flag.EXCLUDE_KERNEL)
-    assert "No such process" in refusal(faults, 0x3FFF_FFFF)
+    flags, pid = Flag.EXCLUDE_KERNEL, 0x3FFF_FFFF
+    faults = Attributes(type=Type.SOFTWARE, config=Software.PAGE_FAULTS, flags=flags, pid=pid)
+    assert "No such process" in refusal(faults)
     if not core_pmus(read_pmus(Tree(Path("/")))):
         assert "PMU" in refusal(Attributes(type=Type.RAW, config=0x1D0, flags=Flag.EXCLUDE_KERNEL))

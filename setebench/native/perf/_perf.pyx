@@ -39,10 +39,12 @@ class Reading(NamedTuple):
     values: tuple
 
 
-def open_event(attributes, pid_t pid=0, int cpu=-1, int group_fd=-1):
-    """A descriptor for this event of thread `pid` (0: the caller; -1: everybody on `cpu`); a program that is started
-    later does not inherit it. Raises OSError, of which `messages.explain` says what to do."""
+def open_event(attributes, int group_fd=-1):
+    """A descriptor for this event; a program that is started later does not inherit it. Raises OSError, of which
+    `messages.explain` says what to do."""
     cdef bytes packed = attributes.packed()
+    cdef pid_t pid = attributes.pid
+    cdef int cpu = attributes.cpu
     cdef long fd = syscall(SYS_perf_event_open, PyBytes_AsString(packed), pid, cpu, group_fd, CLOSE_ON_EXEC)
     if fd < 0:
         raise OSError(errno, os.strerror(errno))

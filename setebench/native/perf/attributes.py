@@ -59,7 +59,8 @@ USER_ONLY = Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """One event to be opened. Fields have the kernel's names and meanings (perf_event_open(2))."""
+    """One event to be opened: of thread `pid` (-1: of everybody) on `cpu` (-1: on any). Other fields have the kernel's
+    names and meanings (perf_event_open(2))."""
 
     type: int
     config: int = 0
@@ -69,6 +70,8 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     sample_type: int = 0
     clockid: int = 0
     flags: int = 0
+    pid: int = 0
+    cpu: int = -1
 
     def with_flags(self, flags: int) -> Attributes:
         """The event with these flags too."""

@@ -25,7 +25,6 @@ from setebench.native.perf import _perf
 from setebench.native.perf.attributes import EVERYBODY, USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.messages import (
     Pmu,
-    Request,
     Situation,
     core_pmus,
     explain,
@@ -69,10 +68,10 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
         """The same with these flags too."""
         return msgspec.structs.replace(self, attributes=self.attributes.with_flags(flags))
 
-    def request(self, cpu: int | None) -> Request:
-        """The request of the kernel, at rest: for the calling thread, or for everybody on a CPU."""
+    def at_rest(self, cpu: int | None) -> Attributes:
+        """The event as it is opened, at rest: of the calling thread, or of everybody on a CPU."""
         event = self.attributes.with_flags(Flag.DISABLED)
-        return Request(attributes=event) if cpu is None else Request(attributes=event, pid=EVERYBODY, cpu=cpu)
+        return event if cpu is None else msgspec.structs.replace(event, pid=EVERYBODY, cpu=cpu)
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,25 +101,25 @@ def countable(wanted: Wanted, situation: Situation) -> Wanted:
 
     Context switches and migrations happen inside the kernel: opened without the kernel's part, the only form that an
     ordinary user may open at perf_event_paranoid 2, they read 0 whatever happens. Such a form is never used."""
-    number, request = _refusal(wanted)
+    number, event = _refusal(wanted)
     if number in (errno.EACCES, errno.EPERM) and wanted.of_threads:
         wanted = wanted.only(USER_ONLY)
-        number, request = _refusal(wanted)
+        number, event = _refusal(wanted)
         if not number and any(term.is_software(*INSIDE) for term in wanted.terms):
             return msgspec.structs.replace(wanted, terms=(), reason=user_only(situation))
-    return msgspec.structs.replace(wanted, terms=(), reason=explain(number, request, situation)) if number else wanted
+    return msgspec.structs.replace(wanted, terms=(), reason=explain(number, event, situation)) if number else wanted
 
 
-def _refusal(wanted: Wanted) -> tuple[int, Request]:
-    """Errno of the first event that does not open, with its request; 0 where all do."""
-    request = Request(attributes=Attributes(type=Type.SOFTWARE))
+def _refusal(wanted: Wanted) -> tuple[int, Attributes]:
+    """Errno of the first event that does not open, with it; 0 where all do."""
+    event = Attributes(type=Type.SOFTWARE)
     for term in wanted.terms:
-        request = term.request(term.cpus[0] if term.cpus else None)
+        event = term.at_rest(term.cpus[0] if term.cpus else None)
         try:
-            os.close(_perf.open_event(request.attributes, request.pid, request.cpu))
+            os.close(_perf.open_event(event))
         except OSError as error:
-            return error.errno or errno.EINVAL, request
-    return 0, request
+            return error.errno or errno.EINVAL, event
+    return 0, event
 
 
 class Resolver:

@@ -108,14 +108,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     pmus: dict[str, Pmu] = {}
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it is requested of the kernel: of thread `pid` (-1: everybody) on `cpu` (-1: any)."""
-
-    attributes: Attributes
-    pid: int = 0
-    cpu: int = -1
-
-
 def read_situation(tree: Tree | None = None) -> Situation:
     """The situation of this process, or of the recorded one below the tree's root. Raises nothing."""
     tree = Tree(Path("/")) if tree is None else tree
@@ -130,15 +122,15 @@ def read_situation(tree: Tree | None = None) -> Situation:
     )
 
 
-def explain(number: int, request: Request, situation: Situation) -> str:
+def explain(number: int, event: Attributes, situation: Situation) -> str:
     """One line, without a full stop: why the kernel refused this event with errno `number`, and what to do."""
     if number in (errno.EACCES, errno.EPERM):
-        return _refused(request, situation)
+        return _refused(event, situation)
     if number == errno.ENOENT:
-        return _absent(request, situation)
+        return _absent(event, situation)
     said = os.strerror(number)
     return _EXPLANATIONS.get(number, f"the kernel refused the event: {said}; see the end of dmesg").format(
-        cpu=request.cpu
+        cpu=event.cpu
     )
 
 
@@ -171,12 +163,12 @@ def _grant(level: int, situation: Situation) -> str:
     return f"set kernel.perf_event_paranoid={level}{now} by sysctl as root, or give the program CAP_PERFMON"
 
 
-def _refused(request: Request, situation: Situation) -> str:
-    """The widest of the limits that this request is beyond; the first number is the level that forbids it."""
+def _refused(event: Attributes, situation: Situation) -> str:
+    """The widest of the limits that this event is beyond; the first number is the level that forbids it."""
     limits = (
         (3, True, "all events to ordinary users"),
-        (1, request.pid == EVERYBODY, "events of a whole CPU or socket"),
-        (2, not request.attributes.flags & Flag.EXCLUDE_KERNEL, "counting in the kernel"),
+        (1, event.pid == EVERYBODY, "events of a whole CPU or socket"),
+        (2, not event.flags & Flag.EXCLUDE_KERNEL, "counting in the kernel"),
     )
     level = -1 if situation.privileged or situation.paranoid is None else situation.paranoid
     for limit, concerned, what in limits:
@@ -190,10 +182,10 @@ def _refused(request: Request, situation: Situation) -> str:
     return "the system refuses events to this process (a security module, or kernel lockdown): try it as root"
 
 
-def _absent(request: Request, situation: Situation) -> str:
+def _absent(event: Attributes, situation: Situation) -> str:
     own = {Type.HARDWARE, Type.RAW, *(pmu.type for pmu in core_pmus(situation.pmus))}
-    if request.attributes.type not in own:
-        return f"this kernel has no PMU of type {request.attributes.type} or no such event of it; see `counters list`"
+    if event.type not in own:
+        return f"this kernel has no PMU of type {event.type} or no such event of it; see `counters list`"
     if not core_pmus(situation.pmus):
         return no_pmu(situation)
     return "the PMU of this CPU has no such event, or its hypervisor hides it; name another one"

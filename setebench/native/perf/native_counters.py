@@ -28,7 +28,7 @@ from setebench.host.doctor.reports import CounterReport
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver, Term, Wanted, countable
-from setebench.native.perf.messages import Request, Situation, explain, no_counter, read_situation
+from setebench.native.perf.messages import Situation, explain, no_counter, read_situation
 from setebench.native.perf.opened import OpenEvents
 from setebench.native.perf.tables import why_none
 
@@ -56,8 +56,8 @@ def open_groups(sets: Iterable[Sequence[Wanted]], situation: Situation, of_cpus:
             joins = False
             for role, term, cpu in same:
                 # only a leader is pinned, and its members with it
-                request = (term if joins else term.only(Flag.PINNED)).request(cpu)
-                joins = opened.add(role, term.factor, request, joins) or joins
+                event = (term if joins else term.only(Flag.PINNED)).at_rest(cpu)
+                joins = opened.add(role, term.factor, event, joins) or joins
     return opened
 
 
@@ -174,7 +174,7 @@ def counter_report() -> CounterReport:
                 os.close(fds.pop())
                 break
     except OSError as error:
-        reason = explain(error.errno or 0, Request(attributes=BRANCHES), situation)
+        reason = explain(error.errno or 0, BRANCHES, situation)
     finally:
         for fd in fds:
             os.close(fd)

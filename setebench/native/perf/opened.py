@@ -18,9 +18,9 @@ import msgspec
 
 from setebench.counters.protocol import Count
 from setebench.native.perf import _perf
-from setebench.native.perf.attributes import Flag
+from setebench.native.perf.attributes import Attributes, Flag
 from setebench.native.perf.encode import Wanted, countable
-from setebench.native.perf.messages import Request, Situation, explain, no_counter
+from setebench.native.perf.messages import Situation, explain, no_counter
 
 
 class Member(NamedTuple):
@@ -46,17 +46,16 @@ class OpenEvents:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(self, name: str, factor: float, request: Request, joins: bool = False) -> bool:
+    def add(self, name: str, factor: float, event: Attributes, joins: bool = False) -> bool:
         """Open one more event for `name`, in the last group where it `joins` and the kernel takes it there, or in one
         of its own; whether it opened. Where it did not, `name` has failed for the first such reason."""
         group = self._groups[-1] if joins else []
         try:
-            fd = _perf.open_event(request.attributes, request.pid, request.cpu, group[0].fd if joins else -1)
+            fd = _perf.open_event(event, group[0].fd if joins else -1)
         except OSError as error:
             if joins:
-                pinned = request.attributes.with_flags(Flag.PINNED)
-                return self.add(name, factor, msgspec.structs.replace(request, attributes=pinned))
-            reason = explain(error.errno or errno.EINVAL, request, self.situation)
+                return self.add(name, factor, event.with_flags(Flag.PINNED))
+            reason = explain(error.errno or errno.EINVAL, event, self.situation)
             self.failed.setdefault(name, Count(role=name, reason=reason))
             return False
         group.append(Member(name, fd, factor))
@@ -120,9 +119,9 @@ class Counters(OpenEvents):
             if each.reason:
                 self.failed[each.name] = Count(role=each.name, reason=each.reason)
             for term in each.terms:
-                own = Request(attributes=term.attributes.with_flags(Flag.DISABLED | flags), pid=thread)
-                for request in map(term.request, term.cpus) if term.cpus else (own,):
-                    self.add(each.name, term.factor, request)
+                own = msgspec.structs.replace(term.attributes.with_flags(Flag.DISABLED | flags), pid=thread)
+                for event in map(term.at_rest, term.cpus) if term.cpus else (own,):
+                    self.add(each.name, term.factor, event)
         self._at_once = {each.name for each in self.wanted if not (flags & Flag.ENABLE_ON_EXEC and each.of_threads)}
 
     def begin(self) -> None:

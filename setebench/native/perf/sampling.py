@@ -14,10 +14,12 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Software, Type
-from setebench.native.perf.messages import Request, explain, read_situation
+from setebench.native.perf.messages import explain, read_situation
 from setebench.native.perf.opened import Counters
 from setebench.text import GIGA
 
@@ -123,19 +125,21 @@ class Sampler(AbstractContextManager["Sampler"]):
             sample_type=SAMPLED,
             clockid=time.CLOCK_MONOTONIC,
             flags=sum(OBSERVED),
+            pid=process,
+            cpu=cpus[0],
         )
         try:
-            os.close(_perf.open_event(event, process, cpus[0]))
+            os.close(_perf.open_event(event))
         except OSError:
             event = event.with_flags(USER_ONLY)
         try:
             for cpu in cpus:
-                self._fds.append(_perf.open_event(event, process, cpu))
+                self._fds.append(_perf.open_event(msgspec.structs.replace(event, cpu=cpu)))
                 self._pages.append(_perf.Page(self._fds[-1], DATA_PAGES))
         except OSError as error:
             refused = len(self._fds) == len(self._pages)
             self.__exit__()
-            why = explain(error.errno or 0, Request(attributes=event, pid=process), read_situation())
+            why = explain(error.errno or 0, event, read_situation())
             locked = f"no room for {len(cpus)} x {DATA_PAGES} locked pages (ulimit -l, kernel.perf_event_mlock_kb)"
             self.reason = f"no samples: {why if refused else locked}"
         self.begin_ns = time.monotonic_ns()

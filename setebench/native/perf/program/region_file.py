@@ -131,4 +131,4 @@ class RegionFile:
             return no_counter(self._situation)
         if error == errno.EBADF:
             return "the program closed the descriptors of its regions' counters"
-        return explain(error, term.request(None), self._situation)
+        return explain(error, term.at_rest(None), self._situation)
