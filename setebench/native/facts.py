@@ -17,10 +17,13 @@ from setebench.probe import ACCESS_SIZES, FENCES, FLUSHES, HINTS
 from setebench.probe.kernels import KERNELS
 from setebench.text import GIGA, ranges
 
+PREFERRED = ("rdtscp", "lfence", "mfence", "cpuid", "rdpru")
+"""Clock brackets in the order to take them in. By both vendors' manuals rdtscp waits for earlier loads by itself; an
+lfence between the timed load and the clock adds six cycles to it on some cores in some states (Zen 3, measured). cpuid
+may leave for a hypervisor. rdpru counts cycles, not ticks."""
 
-def native_facts(
-    environment: Environment, cpus: tuple[int, ...], cpu: int, brackets: tuple[str, ...], ticks_per_second: float
-) -> Facts:
+
+def native_facts(environment: Environment, cpus: tuple[int, ...], cpu: int, ticks_per_second: float) -> Facts:
     """What may be known before measuring; probes run on `cpu` where none is named."""
 
     def has(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -40,7 +43,7 @@ def native_facts(
         line_size=8 * (_engine.cpuid(1)[1] >> 8 & 0xFF),
         page_sizes=pages,
         memory_bytes=available_bytes() // 2,
-        brackets=brackets,
+        brackets=clock_brackets(),
         access_sizes=tuple(size for size in ACCESS_SIZES if available(f"load{size}")),
         prefetch_hints=prefetch_hints(),
         flushes=has("flush.", FLUSHES),
@@ -66,3 +69,8 @@ def _kinds_of_core(kinds: Mapping[str, tuple[int, ...]], cpu: int) -> tuple[str,
 def prefetch_hints() -> tuple[str, ...]:
     """The prefetch instructions of this CPU, by their hints."""
     return tuple(hint for hint in HINTS if available(f"prefetch.{hint}"))
+
+
+def clock_brackets() -> tuple[str, ...]:
+    """The clock brackets of this CPU, the best first."""
+    return tuple(name for name in PREFERRED if available(f"start.{name}"))

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
@@ -21,14 +21,14 @@ from setebench.host.environment import read_environment
 from setebench.loops import Policy
 from setebench.machine import PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
-from setebench.native.facts import native_facts, prefetch_hints
+from setebench.native.facts import clock_brackets, native_facts, prefetch_hints
 from setebench.native.loops.native_loops import NativeLoops
-from setebench.native.memory import SMALL_PAGE, NativeRegion, bind, map_region
+from setebench.native.memory import NativeRegion, bind, map_region
 from setebench.native.perf.native_counters import NativeCounters
 from setebench.native.registers.prefetchers import NativeSwitches
-from setebench.native.stitching import Stitched, available
+from setebench.native.stitching import Stitched
 from setebench.native.threads import allowed_cpus, choose_cpu, pin, pinned, unpin
-from setebench.probe import BRACKETS, Base, Kind, Placements, Probe, placement_table
+from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.stats.ticks.clock import clock_step
 from setebench.text import GIGA
 
@@ -45,8 +45,8 @@ class NativeMachine(NativeCounters):
     pinned while it runs a probe. Until then no other process measures (`host.lock`)."""
 
     def __init__(self, cpu: int | None = None, msr: bool = False) -> None:
-        """Find out what this CPU offers and which clock bracket serves best (about 50 ms). With `msr` its
-        prefetchers may be switched off, which writes model-specific registers.
+        """Find out what this CPU offers, and how its clock goes (about 50 ms). With `msr` its prefetchers may be
+        switched off, which writes model-specific registers.
 
         Raises `UnsupportedError` off x86-64 Linux, `UsageError` for a CPU that this process may not use, and what
         `host.lock.acquire` raises."""
@@ -63,16 +63,14 @@ class NativeMachine(NativeCounters):
         self._loops = NativeLoops(prefetch_hints())
         self._stitched = lru_cache(KEPT_PROBES)(lambda probe, together: Stitched(probe, self._bracket, together))
         self._rng = np.random.default_rng()
-        self._bracket = "lfence"
+        self._bracket = clock_brackets()[0]
         self._dither_cycles = _UNCALIBRATED_DITHER_CYCLES
         lock.acquire()
         pin(self._cpu)
         self._thread = threading.get_native_id()
         try:
             self._calibrate()
-            brackets = ranked(self._run)
-            self._bracket = brackets[0]
-            self.facts = native_facts(environment, self._cpus, self._cpu, brackets, self._ticks_per_second)
+            self.facts = native_facts(environment, self._cpus, self._cpu, self._ticks_per_second)
         except BaseException:
             self.close()
             raise
@@ -213,34 +211,3 @@ def _own(region: Region) -> NativeRegion:
     if not isinstance(region, NativeRegion):
         raise UsageError("this region belongs to another machine")
     return region
-
-
-# -- clock brackets ---------------------------------------------------------------------------------------------------
-
-
-PREFERRED = ("rdtscp", "lfence", "mfence", "cpuid")
-"""In the order to take them in. rdtscp waits for loads by itself; an lfence between the timed load and the clock adds
-six cycles to it on some cores in some states (Zen 3, measured). cpuid may leave for a hypervisor. rdpru, which counts
-cycles, not ticks, is never chosen."""
-SAMPLES = 200
-KEPT = 0.8
-"""Of the longest load from memory that any bracket shows: one that lets the load out of its interval shows less."""
-
-_LINE = Base("line")
-
-
-def ranked(run: Callable[[Probe, Placements, int], Ticks]) -> tuple[str, ...]:
-    """The brackets that this CPU has, the best first. `run` takes a probe, its placements, and how many repetitions at
-    the begin to leave out."""
-    names = [name for name in BRACKETS if available(f"start.{name}") and available(f"stop.{name}")]
-    usual = [name for name in PREFERRED if name in names]
-    compared = Probe()  # all of them in one probe, as memory's latency differs from one moment to the next
-    for number, name in enumerate(usual):
-        compared = compared.load(_LINE).fence().start(2 * number, bracket=name).stop(2 * number, bracket=name)
-        compared = compared.flush(_LINE).fence().start(2 * number + 1, bracket=name).load(_LINE)
-        compared = compared.stop(2 * number + 1, bracket=name)
-    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
-    ticks = np.median(run(compared, {_LINE: np.full(SAMPLES, region.address)}, SAMPLES // 10), axis=0)
-    misses = dict(zip(usual, (ticks[1::2] - ticks[0::2]).tolist(), strict=True))
-    best = next(name for name in usual if misses[name] > KEPT * max(misses.values()))
-    return (best, *(name for name in names if name != best))
