@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping
 
-from iced_x86 import Decoder, Formatter, FormatterSyntax, OpKind
+from iced_x86 import Decoder, Formatter, FormatterSyntax
 
 from setebench.native.stitching import Stitched
 from setebench.probe import Probe, notation
 
-_HALF = 1 << 63
-_BRANCHES = (OpKind.NEAR_BRANCH16, OpKind.NEAR_BRANCH32, OpKind.NEAR_BRANCH64)
+ADDRESSES = 1 << 64
+"""As a decoder counts them: what lies before the code's begin has a high one."""
 
 
 def disassemble(probe: Probe) -> Iterator[str]:
@@ -22,7 +22,7 @@ def disassemble(probe: Probe) -> Iterator[str]:
     stitched = Stitched(probe, "lfence", together=False, to_run=False)
     code, begin = stitched.code, stitched.operations_begin
     stubs = list(zip(stitched.stubs, probe.instruction_addresses, strict=True))
-    labels = {stub[0] - stitched.address: address.label for stub, address in stubs}
+    labels = {(stub[0] - stitched.address) % ADDRESSES: address.label for stub, address in stubs}
     yield _part("driver: enter, and begin a repetition", code[:begin], 0, labels)
     for number, (end, statement) in enumerate(zip(stitched.operation_ends, notation.statements(probe), strict=True)):
         yield _part(f"operation {number}: {statement}", code[begin:end], begin, labels)
@@ -43,13 +43,12 @@ def _part(title: str, code: bytes, begin: int, labels: Mapping[int, str]) -> str
     formatter.uppercase_hex = formatter.branch_leading_zeros = False
     formatter.rip_relative_addresses = formatter.show_branch_size = False
     lines = [f"{title} ({len(code)} bytes)"]
-    instructions = list(Decoder(64, code, ip=0))
+    instructions = list(Decoder(64, code, ip=begin % ADDRESSES))
     width = 3 * max((one.len for one in instructions), default=1) - 1
+    at = 0
     for one in instructions:
-        text = formatter.format(one)
-        if one.op_count and one.op0_kind in _BRANCHES:
-            # decoded at 0, so a target that lies below has wrapped around
-            target = begin + (one.near_branch_target + _HALF) % (2 * _HALF) - _HALF
-            text = f"{formatter.format_mnemonic(one)} {labels.get(target, f'{target:#x}')}"
-        lines.append(f"  {begin + one.ip:6x}  {code[one.ip : one.ip + one.len].hex(' '):<{width}}  {text}")
+        label, text = labels.get(one.near_branch_target), formatter.format(one)
+        text = text if label is None else f"{formatter.format_mnemonic(one)} {label}"
+        lines.append(f"  {begin + at:6x}  {code[at : at + one.len].hex(' '):<{width}}  {text}")
+        at += one.len
     return "\n".join(lines) + "\n"
