@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import mmap
 import re
 from pathlib import Path
@@ -127,8 +126,8 @@ def _small_region(size: int) -> NativeRegion:
     # transparent huge pages would quietly turn a measurement of small pages into one of large ones
     try:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
-    except OSError as error:  # EINVAL: this kernel has no such pages
-        if error.errno != errno.EINVAL and "[always]" in (Tree(Path("/")).text(_TRANSPARENT) or ""):
+    except OSError as error:  # which is no loss where the kernel has no such pages, or gives none unasked
+        if "[always]" in (Tree(Path("/")).text(_TRANSPARENT) or ""):
             how = f"allow madvise, or write madvise into /{_TRANSPARENT}"
             raise UnsupportedError(
                 f"no 4 KiB pages: the kernel refuses that advice ({error.strerror}); {how}"
