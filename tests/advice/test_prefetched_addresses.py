@@ -48,7 +48,13 @@ def _triad(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([_begin(data, array) + LINE_BYTES * i for array in (1, 2, 0)], axis=1).ravel()
 
 
+def _matmul(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
+    rows, row = data.sizes
+    return _begin(data, 2) + LINE_BYTES * (i // rows) + 8 * row * (i % rows)
+
+
 USED: dict[str, Used] = {
+    "matmul": _matmul,
     "triad": _triad,
     "spmv": lambda data, i: _begin(data, 4) + 8 * data.arrays[2][i].astype(np.int64),
 }

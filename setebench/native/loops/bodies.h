@@ -90,6 +90,14 @@ INLINED int32_t smaller(const struct node *node, int32_t wanted)
     return __builtin_ctz(~(unsigned)_mm_movemask_epi8(_mm_packs_epi16(lower, upper)));
 }
 
+/* What lies so many rows behind a panel's first: a stage that has reached the last row goes on with the next panel. */
+INLINED const double *row_ahead(const double *panel, int64_t ahead, int64_t rows, int64_t row)
+{
+    for (; ahead >= rows; ahead -= rows)
+        panel += 8;
+    return panel + ahead * row;
+}
+
 /* Matrix product, two rows of the left matrix, one line of each row of the right one: C[2][n] = A[2][k] B[k][n].
  * An iteration is one row of B, in one panel of eight columns. Its lines lie a row apart, mostly beyond a page, so that
  * hardware prefetchers rarely follow (Fang et al. 2014, 7: "matmul").
@@ -106,9 +114,8 @@ BODY(matmul)
         const double *line = right + 8 * panel;
         __m128d sums[2][4] = {{{0}}};
         for (int64_t k = 0; k < rows; k++) {
-            /* a stage that has reached the panel's last row goes on with the first of the next */
-            fetch(far_hint, line + (k + far < rows ? far * row : (far - rows) * row + 8));
-            fetch(near_hint, line + (k + near < rows ? near * row : (near - rows) * row + 8));
+            fetch(far_hint, row_ahead(right + 8 * panel, k + far, rows, row));
+            fetch(near_hint, row_ahead(right + 8 * panel, k + near, rows, row));
             const __m128d one = {left[k], left[k]}, other = {left[rows + k], left[rows + k]};
             for (int j = 0; j < 4; j++) {
                 const __m128d two = _mm_loadu_pd(line + 2 * j);

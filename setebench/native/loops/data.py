@@ -78,7 +78,6 @@ class Data:
     sizes: Sequence[int]
     total: int
     granule: int = 1
-    largest_distance: int = LARGEST_DISTANCE
     offsets: Sequence[int] = (0,) * ARRAYS
 
     @property
@@ -135,7 +134,7 @@ def _matmul(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
         memory.holding(rng.random(rows * row)),
     )
     total = rows * (row // LINE_NUMBERS - 1)
-    return Data(loop=loop, arrays=arrays, sizes=(rows, row), total=total, granule=rows, largest_distance=rows)
+    return Data(loop=loop, arrays=arrays, sizes=(rows, row), total=total, granule=rows)
 
 
 def _spmv(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:

@@ -11,7 +11,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Policy
 from setebench.loops.shapes import shape
 from setebench.native.loops import _loops
-from setebench.native.loops.data import Data, prepare
+from setebench.native.loops.data import LARGEST_DISTANCE, Data, prepare
 from setebench.native.memory import available_bytes
 from setebench.text import in_bytes
 
@@ -46,9 +46,9 @@ class NativeLoops:
     def version(self, prepared: Data, policy: Policy) -> int:
         """The address of the code that a policy needs. Raises `UsageError` for a distance beyond the loop's arrays,
         `UnsupportedError` for a hint that the CPU lacks."""
-        if policy.furthest > prepared.largest_distance:
-            most, unit = prepared.largest_distance, prepared.loop.unit
-            raise UsageError(f"this loop prefetches up to {most} {unit} ahead, not {policy.furthest}")
+        if policy.furthest > LARGEST_DISTANCE:
+            unit = prepared.loop.unit
+            raise UsageError(f"this loop prefetches up to {LARGEST_DISTANCE} {unit} ahead, not {policy.furthest}")
         for _, _, hint in policy.parts:
             if hint not in self._hints:
                 raise UnsupportedError(f"this CPU has no prefetch {hint}; it has {', '.join(self._hints) or 'none'}")
