@@ -72,7 +72,7 @@ def switches_below(root: Path) -> NativeSwitches:
     ],
 )
 def test_switches_of_intel_processors_go_by_the_model(model: int, bits: Any) -> None:
-    assert layout_of("GenuineIntel", 6, model) == Layout(0x1A4, bits)
+    assert layout_of(Processor(vendor="GenuineIntel", family=6, model=model)) == Layout(0x1A4, bits)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,8 @@ def test_switches_of_intel_processors_go_by_the_model(model: int, bits: Any) -> 
 )
 def test_a_processor_that_is_not_known_has_no_switches(processor: tuple[str, int, int, bool]) -> None:
     vendor, family, model, announced = processor
-    assert layout_of(vendor, family, model, announced=announced) is None
+    with pytest.raises(UnsupportedError, match="no documented switches are known"):
+        layout_of(Processor(vendor=vendor, family=family, model=model), announced=announced)
 
 
 # -- off and back ------------------------------------------------------------------------------------------------------

@@ -55,8 +55,7 @@ class Code(_Strict, frozen=True, kw_only=True):
     @property
     def terms(self) -> dict[str, int]:
         """Terms of the PMU's format with their values; `event` always, others where they aren't zero."""
-        names = ("umask", "cmask", "inv", "edge", "offcore_rsp", "ldlat", "rdwrmask")
-        values = {name: int(getattr(self, name)) for name in names}
+        values = {name: int(getattr(self, name)) for name in Code.__struct_fields__ if name not in ("event", "scale")}
         return {"event": self.event or 0} | {name: value for name, value in values.items() if value}
 
 

@@ -86,22 +86,22 @@ _AMD_BITS = (
     Bit(3, "L2 stream", 2),
     Bit(5, "up/down", 2),
 )
-_AMD_FIRST_FAMILY = 0x19
+INTEL_FAMILY, AMD_FIRST_FAMILY = 6, 0x19
 
 
-def layout_of(
-    vendor: str | None, family: int | None, model: int | None, *, small_core: bool = False, announced: bool = False
-) -> Layout | None:
-    """The switches of a processor, None for one whose switches are not known.
+def layout_of(processor: Processor, small_core: bool = False, announced: bool = False) -> Layout:
+    """The switches of a processor. `small_core`: of one of a hybrid processor's efficient cores. `announced`: CPUID
+    leaf 8000_0021 has bit 13 of EAX set, by which AMD's processors say that they have the register.
 
-    `small_core`: the CPU is one of a hybrid processor's efficient cores. `announced`: CPUID leaf 8000_0021 has bit 13
-    of EAX set, by which AMD's processors say that they have the register."""
+    Raises `UnsupportedError` for one whose switches are not known."""
+    maker, model = (processor.vendor, processor.family), processor.model
     bits = next((bits for bits, models in _INTEL_MODELS.items() if model in models), None)
-    if vendor == "GenuineIntel" and family == 6 and bits is not None:
+    if maker == ("GenuineIntel", INTEL_FAMILY) and bits is not None:
         return Layout(INTEL_REGISTER, GRACEMONT if small_core and L2_AMP in bits else bits)
-    if vendor == "AuthenticAMD" and announced and family is not None and family >= _AMD_FIRST_FAMILY:
+    if processor.vendor == "AuthenticAMD" and announced and (processor.family or 0) >= AMD_FIRST_FAMILY:
         return Layout(AMD_REGISTER, _AMD_BITS)
-    return None
+    named = "{}, family {}, model {}".format(*maker, model)
+    raise _refused(f"no documented switches are known of this processor, or it doesn't announce them ({named})")
 
 
 # -- switching them off -----------------------------------------------------------------------------------------------
@@ -157,27 +157,15 @@ class NativeSwitches:
             try:
                 device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             except OSError as error:
-                how = (
-                    "as root, where there is such a device (modprobe msr, in most guests and containers there is none)"
-                )
+                how = "as root, where there is one (modprobe msr; in most guests and containers there is none)"
                 raise _refused(f"{path}: {error.strerror}; try it {how}") from error
             files.callback(os.close, device)
             registers.append(_Register(cpu, device, number))
         return registers
 
     def _layout(self, cpu: int) -> Layout:
-        processor = self._processor
-        layout = layout_of(
-            processor.vendor,
-            processor.family,
-            processor.model,
-            small_core=cpu not in (self._topology.kinds or {}).get("big core", (cpu,)),
-            announced=_announced(),
-        )
-        if layout is None:
-            named = f"{processor.vendor}, family {processor.family}, model {processor.model}"
-            raise _refused(f"no documented switches are known of this processor, or it doesn't announce them ({named})")
-        return layout
+        large = (self._topology.kinds or {}).get("big core", (cpu,))
+        return layout_of(self._processor, cpu not in large, _announced())
 
 
 class _Register:
