@@ -11,7 +11,6 @@ a group that finds no free counter says so when it is read. Counts are never sca
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -73,8 +72,7 @@ class NativeCounting:
     def __init__(self, situation: Situation, groups: Sequence[Sequence[Wanted]]) -> None:
         self._situation, self._sets = situation, groups
         each = (wanted for group in groups for wanted in group)
-        self._done = {w.name: Count(role=w.name, value=None if w.reason else 0, reason=w.reason) for w in each}
-        self._lock = threading.Lock()
+        self._parts = [{w.name: Count(role=w.name, value=None if w.reason else 0, reason=w.reason) for w in each}]
         self._shared = open_groups(groups, situation, of_cpus=True)
 
     @contextmanager
@@ -83,9 +81,7 @@ class NativeCounting:
         run those of whole CPUs are left to `around_joint_run`."""
         with open_groups(self._sets, self._situation, of_cpus=False) as own:
             yield np.array([*([] if joint else self._shared.leaders), *own.leaders], dtype=np.int32)
-            counts = own.read()
-        with self._lock:
-            self._done = merged(self._done, counts)
+            self._parts.append(own.read())
 
     @contextmanager
     def around_joint_run(self) -> Iterator[None]:
@@ -98,11 +94,11 @@ class NativeCounting:
 
     def read(self) -> Counts:
         """See `Counting.read`."""
-        return merged(self._done, self._shared.read())
+        return merged(*self._parts, self._shared.read())
 
     def close(self) -> None:
         """Keep what was counted and close every event."""
-        self._done = self.read()
+        self._parts.append(self._shared.read())
         self._shared.close()
 
 
