@@ -19,6 +19,9 @@ from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 TRAPPING_CPUID_TICKS = 600
 """A cpuid that stays on the CPU takes 100 to 300 cycles; a round trip to a hypervisor takes over a thousand."""
 
+SAMPLES, ROUNDS = 2000, 8
+"""Empty intervals of each bracket, and rounds of the core's speed."""
+
 FEW_PAGES, MANY_PAGES = 16, 400
 """Pages that any first TLB holds, and more than any holds; their lines (one a page) fit any first cache."""
 
@@ -33,8 +36,8 @@ def clock_report(cpu: int | None = None) -> ClockReport:
     """Measure the clock on `cpu` (by default the one that scenarios use)."""
     with closing(NativeMachine(cpu=cpu)) as machine:
         context = Context(machine=machine)
-        empty = overheads(context, 2000)
-        per_tick = quantile_of_rounds([cycles_per_tick(context) for _ in range(8)], MIDDLE)
+        empty = overheads(context, SAMPLES)
+        per_tick = quantile_of_rounds([cycles_per_tick(context) for _ in range(ROUNDS)], MIDDLE)
         cpuid_ticks = float(np.median(machine.run(Probe().start().fence("serialize").stop(), 50, warmup=2)))
         return ClockReport(
             step_ticks=machine.step_ticks,
@@ -53,8 +56,7 @@ def clock_report(cpu: int | None = None) -> ClockReport:
 
 
 def _jitter(machine: NativeMachine, bracket: str) -> float:
-    ticks = machine.run(Probe().start(bracket=bracket).stop(bracket=bracket), 400, warmup=8)
-    return float(ticks.std())
+    return float(machine.run(Probe().start(bracket=bracket).stop(bracket=bracket), SAMPLES, warmup=ROUNDS).std())
 
 
 def page_report(cpu: int | None = None) -> PageReport:
@@ -65,7 +67,7 @@ def page_report(cpu: int | None = None) -> PageReport:
         except UnsupportedError as error:
             return PageReport(granted=False, how="none", tlb_behaviour="unavailable", reason=str(error))
         small = map_region(HUGE_PAGE, SMALL_PAGE, True)
-        rises = [[_rise(machine, region, seed) for region in (small, huge)] for seed in range(9)]
+        rises = [[_rise(machine, region, seed) for region in (small, huge)] for seed in range(ROUNDS)]
         on_small, on_huge = np.median(rises, axis=0).tolist()
         figures = (
             f"{MANY_PAGES} lines 4 KiB apart cost {on_small:.1f} cycles more each than {FEW_PAGES} on 4 KiB pages, "
@@ -86,7 +88,7 @@ def _rise(machine: NativeMachine, region: Region, seed: int) -> float:
         number = np.random.default_rng(seed).permutation(pages)
         lines = region.address + number * SMALL_PAGE + number % (SMALL_PAGE // region.line_size) * region.line_size
         machine.link(region, lines)
-        probe = Probe().start().chase(LINE, 10 * pages).stop()
-        ticks = machine.run(probe, {LINE: np.full(12, lines[0])}, warmup=4)
-        cycles.append(float(np.median(ticks)) * cycles_per_tick(Context(machine=machine)) / (10 * pages))
+        probe = Probe().start().chase(LINE, ROUNDS * pages).stop()
+        ticks = machine.run(probe, {LINE: np.full(ROUNDS, lines[0])}, warmup=2)
+        cycles.append(float(np.median(ticks)) * cycles_per_tick(Context(machine=machine)) / (ROUNDS * pages))
     return cycles[1] - cycles[0]

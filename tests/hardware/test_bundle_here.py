@@ -48,7 +48,7 @@ def test_a_bundle_replaces_no_file(tmp_path: Path) -> None:
 def test_what_disturbs_this_machine_is_recorded_and_replayed(tmp_path: Path) -> None:
     file, own = tmp_path / "here.npz", tmp_path / "own.toml"
     done = setebench("doctor", "--record", str(file), "--seconds", "0.2")
-    assert done.returncode == 0 and f"wrote {file}" in done.stdout, done.stderr
+    assert done.returncode == 0 and f"wrote {file}" in done.stderr, done.stderr
     assert file.stat().st_size <= 60_000
     levels = "".join(f"[[levels]]\nsets = {sets}\nways = 8\nlatency_cycles = {sets // 16}\n" for sets in (64, 512))
     own.write_text(f'name = "own"\n[noise]\nrecorded = "{file}"\n{levels}')

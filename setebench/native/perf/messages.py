@@ -127,7 +127,11 @@ def explain(number: int, event: Attributes, situation: Situation) -> str:
     if number in (errno.EACCES, errno.EPERM):
         return _refused(event, situation)
     if number == errno.ENOENT:
-        return _absent(event, situation)
+        cores = core_pmus(situation.pmus)
+        if event.type not in {Type.HARDWARE, Type.RAW, *(pmu.type for pmu in cores)}:
+            return f"this kernel has no PMU of type {event.type} or no such event of it; see `counters list`"
+        hidden = "the PMU of this CPU has no such event, or its hypervisor hides it; name another one"
+        return hidden if cores else no_pmu(situation)
     said = os.strerror(number)
     return _EXPLANATIONS.get(number, f"the kernel refused the event: {said}; see the end of dmesg").format(
         cpu=event.cpu
@@ -180,15 +184,6 @@ def _refused(event: Attributes, situation: Situation) -> str:
             "or with a seccomp profile that allows it"
         )
     return "the system refuses events to this process (a security module, or kernel lockdown): try it as root"
-
-
-def _absent(event: Attributes, situation: Situation) -> str:
-    own = {Type.HARDWARE, Type.RAW, *(pmu.type for pmu in core_pmus(situation.pmus))}
-    if event.type not in own:
-        return f"this kernel has no PMU of type {event.type} or no such event of it; see `counters list`"
-    if not core_pmus(situation.pmus):
-        return no_pmu(situation)
-    return "the PMU of this CPU has no such event, or its hypervisor hides it; name another one"
 
 
 _UNKNOWN = "the PMU does not know these bits, this combination or one thread's part; see its 'format' folder"

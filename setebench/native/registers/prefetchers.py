@@ -107,8 +107,8 @@ def layout_of(processor: Processor, small_core: bool = False, announced: bool = 
 # -- switching them off -----------------------------------------------------------------------------------------------
 
 
-AMD_LEAF, AMD_BIT = 0x8000_0021, 13
-"""CPUID leaf and bit of EAX by which a processor says that it has the prefetch-control register."""
+HIGHEST_LEAF, AMD_LEAF, AMD_BIT = 0x8000_0000, 0x8000_0021, 13
+"""CPUID leaves: of the highest one, and with its bit of EAX by which a processor says that it has AMD's register."""
 LET_PASS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """Signals that end this process, and not the one that puts registers back."""
 
@@ -165,7 +165,8 @@ class NativeSwitches:
 
     def _layout(self, cpu: int) -> Layout:
         large = (self._topology.kinds or {}).get("big core", (cpu,))
-        return layout_of(self._processor, cpu not in large, _announced())
+        announced = _engine.cpuid(HIGHEST_LEAF)[0] >= AMD_LEAF and _engine.cpuid(AMD_LEAF)[0] >> AMD_BIT & 1
+        return layout_of(self._processor, cpu not in large, bool(announced))
 
 
 class _Register:
@@ -237,9 +238,3 @@ def _guarded(before: list[tuple[_Register, int]]) -> Iterator[None]:
 
 def _refused(why: str) -> UnsupportedError:
     return UnsupportedError(f"prefetchers can't be switched off: {why}")
-
-
-def _announced() -> bool:
-    """Whether the processor says that it has AMD's register."""
-    highest = _engine.cpuid(0x8000_0000)[0]
-    return highest >= AMD_LEAF and bool(_engine.cpuid(AMD_LEAF)[0] >> AMD_BIT & 1)
