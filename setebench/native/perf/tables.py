@@ -34,16 +34,12 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class Code(_Strict, frozen=True, kw_only=True):
     """What one counter is set to. Fields are terms of the kernel's formats and have their names; those that are zero
-    or false are left out. `scale`: how many of the role's units one count stands for, a number or a fraction ("8/9").
-    """
+    are left out. `scale`: how many of the role's units one count stands for, a number or a fraction ("8/9")."""
 
     event: int | None = None
     umask: int = 0
     cmask: int = 0
-    inv: bool = False
-    edge: bool = False
     offcore_rsp: int = 0
-    ldlat: int = 0
     rdwrmask: int = 0
     scale: Annotated[int, msgspec.Meta(gt=0)] | Annotated[str, msgspec.Meta(pattern=r"^[1-9]\d*(/[1-9]\d*)?$")] = 1
 
@@ -55,7 +51,7 @@ class Code(_Strict, frozen=True, kw_only=True):
     @property
     def terms(self) -> dict[str, int]:
         """Terms of the PMU's format with their values; `event` always, others where they aren't zero."""
-        values = {name: int(getattr(self, name)) for name in Code.__struct_fields__ if name not in ("event", "scale")}
+        values = {name: getattr(self, name) for name in Code.__struct_fields__ if name not in ("event", "scale")}
         return {"event": self.event or 0} | {name: value for name, value in values.items() if value}
 
 
