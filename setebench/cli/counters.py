@@ -11,7 +11,6 @@ import click
 from setebench import registry
 from setebench.cli.options import Number, forms_options, program_options
 from setebench.cli.output import Output, print_text
-from setebench.cli.run import scenario_command
 from setebench.counters import verdicts
 from setebench.counters.counted import Counted
 from setebench.errors import UsageError
@@ -105,7 +104,26 @@ def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
     return Counted(command=list(command), started=started, events=events, run=run)
 
 
-@click.group(no_args_is_help=True)
+SCENARIOS = {"peaks": "counter-peaks", "validate": "counters"}
+
+
+class _Counters(click.Group):
+    """Imports what scenarios need for them alone: threads of linear algebra would take signals that are meant for a
+    program that is counted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *SCENARIOS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SCENARIOS:
+            return super().get_command(ctx, cmd_name)
+        from setebench.cli.run import scenario_command
+
+        after = _store if cmd_name == "validate" else None
+        return scenario_command(cmd_name, registry.scenario(SCENARIOS[cmd_name]), after)
+
+
+@click.group(cls=_Counters, no_args_is_help=True)
 def counters() -> None:
     """Check the CPU's event counters on this machine, and count events of programs.
 
@@ -119,7 +137,5 @@ def _store(document: Document, _values: dict[str, Any]) -> None:
         click.echo(f"stored the verdicts in {verdicts.save(document)}", err=True)
 
 
-validate = scenario_command("validate", registry.scenario("counters"), _store)
-peaks = scenario_command("peaks", registry.scenario("counter-peaks"))
-for command in (header, list_roles, peaks, stat, validate):
+for command in (header, list_roles, stat):
     counters.add_command(command)

@@ -44,11 +44,6 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     Exit status: 0 whatever PROGRAM returned (but see --child-status), 1 it could not be run, 2 bad use, 130
     interrupted.
     """
-    from setebench.cli.run import draw
-    from setebench.report.diagnosed import report
-    from setebench.report.plots.timeline import timeline_figure
-    from setebench.report.table import render
-
     target = Output.choose(values)
     _check(values)
     if values["machine"] == "native":
@@ -56,6 +51,12 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
         status = run.shell_status(values["child_status"])
     else:
         document, status = _demonstrated(values), 0
+    # only now: threads of linear algebra would take signals that are meant for the program
+    from setebench.cli.run import draw
+    from setebench.report.diagnosed import report
+    from setebench.report.plots.timeline import timeline_figure
+    from setebench.report.table import render
+
     text = report(document) if target.form == "table" else render(document, target.form)
     target.deliver_beside(text)
     if values["plot"] is not None:
