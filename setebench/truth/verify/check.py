@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import msgspec
 import numpy as np
@@ -31,7 +31,7 @@ class Params:
 
     batch: int = 20  # trials between two calibrations: fewer than a second of this CPU's time
     drawing: float = 0.7  # of the minutes for new trials; the rest is for repeating those on which the twin differs
-    repeated: int = 40  # such trials at most: the more there are, the clearer each has to be
+    repeated: int = 40  # such trials at most, the worst first: the more there are, the clearer each has to be
     rounds: int = 9  # of both machines: complete separation is then one chance in 24,310, enough among 240 trials
     early: int = 3  # rounds after which a trial is given up that chance explains
     futile: float = 0.35  # p-value above which it does: two machines that differ seldom get there
@@ -167,8 +167,8 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
         own = Runner(real, around, request.seed)
         checked = Verified(twin, request, around, [], {}, own.repetitions)
         both = (own, Runner(model, around, request.seed + 1, own.repetitions))
-        start = time.monotonic()  # the simulator is compiled by now
-        seconds, numbers = 60 * (request.minutes or np.inf), range(request.trials or sys.maxsize)
+        start, seconds = time.monotonic(), 60 * (request.minutes or np.inf)  # the simulator is compiled by now
+        numbers = range(request.trials or sys.maxsize)
         for begin in numbers[:: PARAMS.batch]:
             if begin and time.monotonic() - start > PARAMS.drawing * seconds:
                 break
@@ -178,15 +178,15 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
             for number, trial in trials.items():  # at once, so that they differ by chance alone
                 first |= own.answers({number: trial})
                 again |= own.answers({number: trial})
-            twin_answers = both[1].answers(trials)
-            given = (first, again, own.answers(trials), twin_answers)
+            given = (first, again, own.answers(trials), both[1].answers(trials))
             complete = (n for n in trials if all(n in each for each in given))
             checked.rows.extend(_row(n, trials[n], tuple(each[n] for each in given), around) for n in complete)
         if not checked.rows:
             raise SetebenchError("no trial could be run on both machines")
         progress("repeating those on which they differ")
-        _repeat(checked, both, start + seconds)
-        own.close()
+        for row in _worst(checked):
+            if time.monotonic() - start < seconds:
+                checked.doubts[row.number] = _doubt(row, both, around, start + seconds)
         return replace(checked, seconds=time.monotonic() - start)
 
 
@@ -199,51 +199,26 @@ def _row(number: int, trial: Trial, answers: tuple[Cycles, ...], around: Surroun
     return Row(number, trial, answers, worst, float(beyond[worst] * counts))
 
 
-def _chosen(checked: Verified, both: tuple[Runner, Runner], end: float) -> dict[int, Row]:
-    """Trials to repeat, by number: the worst of every family first, and of those that differ once more on new places as
-    many as there is time for. All rounds of a few decide, few rounds of many don't; this one counts nowhere."""
-    families, ranked, again = Counter[str](), list[tuple[int, Row]](), list[tuple[float, Row]]()
-    for row in sorted((each for each in checked.rows if each.badness), key=lambda each: -each.badness):
-        ranked.append((families[row.trial.family], row))
-        families[row.trial.family] += 1
-    for _, row in sorted(ranked, key=lambda each: each[0])[: PARAMS.repeated]:
-        began = time.monotonic()
-        for one, other in _again({row.number: row}, both, checked.around).values():
-            if abs(one - other) > least_difference(row.trial, row.answers[0]):
-                again.append((time.monotonic() - began, row))
-    found, budget = dict[int, Row](), (end - time.monotonic()) / PARAMS.rounds
-    for seconds, row in again:
-        if seconds < budget:
-            found[row.number], budget = row, budget - seconds
-    return found
+def _worst(checked: Verified) -> list[Row]:
+    """Trials on which the twin differs, the worst of every family first, then the second of each."""
+    wrong = [[row for row in rows if row.badness] for rows in checked.families.values()]
+    ranked = zip_longest(*(sorted(rows, key=lambda row: -row.badness) for rows in wrong))
+    return [row for rows in ranked for row in rows if row][: PARAMS.repeated]
 
 
-def _repeat(checked: Verified, both: tuple[Runner, Runner], end: float) -> None:
-    """Run trials on which the twin differs on new places, and note the p-value that answers of one lie so far to one
-    side of the other's if both behave alike, or differ by no more than the least difference: the rank test of Mann and
-    Whitney, which holds whatever the noise is. What chance explains is given up early."""
-    left = _chosen(checked, both, end)
-    given: dict[int, list[tuple[float, float]]] = {number: [] for number in left}
-    for count in range(PARAMS.rounds):
-        if not left or time.monotonic() > end:
+def _doubt(row: Row, both: tuple[Runner, Runner], around: Surroundings, end: float) -> float:
+    """The p-value that, on new places, answers of one machine for the worst target lie so far to one side of the
+    other's if both behave alike, or differ by no more than the least difference: the rank test of Mann and Whitney,
+    which holds whatever the noise is. What chance explains is given up early."""
+    given, doubt = list[list[float]](), 1.0
+    least, trial = least_difference(row.trial, row.answers[0]), {row.number: row.trial}
+    for count in range(1, PARAMS.rounds + 1):
+        answers = [each for runner in both for each in runner.answers(trial).values()]
+        if len(answers) < len(both) or time.monotonic() > end or (count > PARAMS.early and doubt > PARAMS.futile):
             break
-        for number, answers in _again(left, both, checked.around).items():
-            given[number].append(answers)
-            first, second = np.array(given[number]).T
-            row, gap = left[number], np.median(second) - np.median(first)
-            least = least_difference(row.trial, row.answers[0])
-            test = stats.mannwhitneyu(first, second - np.sign(gap) * least, method="exact")
-            checked.doubts[number] = float(test.pvalue) if abs(gap) > least else 1.0
-        if count + 1 >= PARAMS.early:
-            left = {number: row for number, row in left.items() if checked.doubts.get(number, 1.0) <= PARAMS.futile}
-
-
-def _again(rows: dict[int, Row], both: tuple[Runner, Runner], around: Surroundings) -> dict[int, tuple[float, float]]:
-    """New answers of machine and twin for the worst target of each row, on the scale of `scaled`."""
-    own, twin = (runner.answers({number: row.trial for number, row in rows.items()}) for runner in both)
-    found = {}
-    for number in own.keys() & twin.keys():
-        row = rows[number]
-        one, other = (float(scaled(row.trial, each[number], around)[row.worst]) for each in (own, twin))
-        found[number] = (one, other)
-    return found
+        given.append([float(scaled(row.trial, each, around)[row.worst]) for each in answers])
+        first, second = np.array(given).T
+        gap = np.median(second) - np.median(first)
+        test = stats.mannwhitneyu(first, second - np.sign(gap) * least, method="exact")
+        doubt = float(test.pvalue) if abs(gap) > least else 1.0
+    return doubt

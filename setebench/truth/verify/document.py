@@ -22,20 +22,14 @@ SHOWN = 20
 """Worst trials in the evidence."""
 
 RESAMPLES = 1000
-AGAIN, THIRD, TWIN = 1, 2, 3
+AGAIN, TWIN = 1, 3
 """Which of a row's answers is compared with the machine's first."""
-
-PREDICTED = ("agreement", "ceiling", "defaults")
-"""What predicts levels: the twin, the machine itself, and a table in which nothing was measured."""
 
 GENERIC = "sandybridge"
 """The machine whose prefetchers a table has in which nothing was measured: they are published, and of another CPU."""
 
 GONE = ("scattered.agreement", "hints.agreement", "others.time_error")
 """Names of the first version that nothing measures any more."""
-
-Interval = tuple[float, float, float]
-"""A value and the ends of its 95 % interval."""
 
 
 def as_document(checked: Verified, document: Document, system: Document | None = None) -> Document:
@@ -66,25 +60,33 @@ def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
     plain = msgspec.structs.replace(make_twin(baseline, of_nothing=True).machine, prefetchers=load(GENERIC).prefetchers)
     other = replace(checked.around, latencies=latencies(plain))
     runs = answered(plain, replace(checked, around=other), {row.number: row.trial for row in rows}) if rows else {}
-    tables = {
-        name: np.array([_table(row, checked.around, labels(runs[row.number], other)) for row in own])
-        for name, every in checked.families.items()
-        if (own := [row for row in every if row.number in runs])
+    known = {name: [row for row in every if row.number in runs] for name, every in checked.families.items()}
+    placed = {
+        name: np.hstack([_placed(row, checked.around, labels(runs[row.number], other)) for row in own])
+        for name, own in known.items()
+        if own
     }
-    tables = {name: table for name, table in tables.items() if table[:, 0].any()}
+    shares = {name: _shares(table, len(known[name])) for name, table in placed.items() if table.size}
     for name, every in checked.families.items():
-        if name in tables:
-            agreement = _agreement(_resampled(tables[name]))
-            for place, kind in enumerate(PREDICTED[:2]):
-                yield _finding(f"{name}.{kind}", _interval(agreement[:, place]), every)
+        if name in shares:
+            for place, end in enumerate(("agreement", "ceiling")):
+                yield _finding(f"{name}.{end}", shares[name][0, place], every)
         elif every[0].trial.targets:
             why = "no line was where it had been when the machine was asked once more later"
             yield Finding(parameter=f"verify.{name}.agreement", unit="%", outcome=Outcome.UNRESOLVED, reason=why)
         else:
             for end, which in (("", TWIN), (".ceiling", AGAIN)):
-                yield _finding(f"{name}.time_error{end}", _error(every, which), every)
-    if tables:
-        yield from _together(tables, [row for row in rows if row.number in runs])
+                yield _finding(f"{name}.time_error{end}", _errors(every, which), every)
+    if shares:
+        weights, own = [FAMILIES[name][1] for name in shares], [row for row in rows if row.number in runs]
+        agreement, kappa = np.average([*shares.values()], axis=0, weights=weights)
+        for place, (name, end) in enumerate((("agreement", ""), ("ceiling", ".ceiling"), ("defaults", ".defaults"))):
+            yield _finding(f"all.{name}", agreement[place], own)
+            yield _finding(f"all.kappa{end}", kappa[place], own, "ratio")
+        twin, ceiling, least = agreement
+        yield _finding("all.way", (twin - least) / np.maximum(ceiling - least, 1.0), own, "ratio")
+        part = 100 * sum(table.shape[1] for table in placed.values()) / max(_lines(own), 1)
+        yield Finding(parameter="verify.all.scored", value=part, unit="%", method="lines that stayed where they were")
     yield Finding(
         parameter="verify.contradicted",
         value=checked.contradicted,
@@ -96,73 +98,42 @@ def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
         yield Finding(parameter=f"verify.{name}", unit="%", outcome=Outcome.UNAVAILABLE, reason=reason)
 
 
-def _together(tables: dict[str, NDArray[np.int64]], rows: list[Row]) -> Iterator[Finding]:
-    """The figures of all families of levels, with fixed weights, and what measuring adds to the baseline: the part of
-    the way from it to what the machine predicts of itself."""
-    drawn = [_resampled(table) for table in tables.values()]
-    weights = [FAMILIES[name][1] for name in tables]
-    shares = np.average([_agreement(each) for each in drawn], axis=0, weights=weights)
-    kappas = np.average([_kappa(each) for each in drawn], axis=0, weights=weights)
-    for place, kind in enumerate(PREDICTED):
-        yield _finding(f"all.{kind}", _interval(shares[:, place]), rows)
-    for place, end in enumerate(("", ".ceiling", ".defaults")):
-        yield _finding(f"all.kappa{end}", _interval(kappas[:, place]), rows, "ratio")
-    own, ceiling, plain = shares.T
-    yield _finding("all.way", _interval((own - plain) / np.maximum(ceiling - plain, 1.0)), rows, "ratio")
-    scored = sum(int(table[:, 0].sum()) for table in tables.values())
-    part = 100 * scored / max(_lines(rows), 1)
-    yield Finding(parameter="verify.all.scored", value=part, unit="%", method="lines that stayed where they were")
-
-
-def _table(row: Row, around: Surroundings, plain: tuple[int, ...]) -> NDArray[np.int64]:
-    """Of the lines of a row that the machine places alike in its third run: how many there are, and on how many each of
-    `PREDICTED` agrees with its first run; then how many these and that run place in each level. Shape (words,).
+def _placed(row: Row, around: Surroundings, plain: tuple[int, ...]) -> NDArray[np.int64]:
+    """The lines of a row that the machine places alike in its third run, by the row's number and the level that each
+    has in the machine's first run, by the twin, in the machine again and in the plain table. Shape (5, lines).
 
     A line that is now here, now there has no level that could be predicted."""
-    seen, again, third, twin = (np.array(labels(each, around)) for each in row.answers)
-    held, levels = seen == third, np.arange(len(around.latencies))
-    given = [np.minimum(each, levels[-1])[held] for each in (twin, again, np.array(plain), seen)]
-    same = [(each == given[-1]).sum() for each in given[:-1]]
-    return np.array([held.sum(), *same, *np.concatenate([(each[:, None] == levels).sum(axis=0) for each in given])])
+    seen, again, third, twin = (labels(each, around) for each in row.answers)
+    every = np.array([[row.number] * len(seen), seen, twin, again, np.minimum(plain, len(around.latencies) - 1)])
+    return every[:, np.equal(seen, third)]
 
 
-def _resampled(table: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Sums over all rows, then over resampled ones. Shape (1 + resamples, words)."""
-    chosen = np.random.default_rng(len(table)).integers(0, len(table), (RESAMPLES, len(table)))
-    return np.concatenate([table.sum(axis=0)[None], table[chosen].sum(axis=1)]).astype(float)
+def _shares(placed: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
+    """Of the levels of `_placed`, over all rows and then over resampled ones: per cent of lines on which each
+    prediction agrees with the machine's first run, and Cohen's kappa, agreement beyond what placing as many lines at
+    random in each level has. Shape (2, predictions, 1 + resamples)."""
+    weights = np.random.default_rng(rows).multinomial(rows, np.full(rows, 1 / rows), RESAMPLES)
+    every = np.concatenate([np.ones((1, rows)), weights])[:, np.unique(placed[0], return_inverse=True)[1]]
+    lines, levels = np.maximum(every.sum(axis=1), 1), range(placed[1:].max() + 1)
+    held = np.array([[every @ (each == level) for level in levels] for each in placed[1:]]) / lines
+    same = np.array([every @ (each == placed[1]) for each in placed[2:]]) / lines
+    chance = (held[0] * held[1:]).sum(axis=1)
+    return np.array([100 * same, (same - chance) / np.maximum(1 - chance, 1e-9)])
 
 
-def _agreement(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Per cent of lines on which each prediction agrees. Shape (1 + resamples, predictions)."""
-    agreed: NDArray[np.float64] = 100 * sums[:, 1 : 1 + len(PREDICTED)] / np.maximum(sums[:, :1], 1)
-    return agreed
-
-
-def _kappa(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cohen's kappa of each prediction: agreement beyond what placing as many lines at random in each level has."""
-    lines, (*placed, seen) = np.maximum(sums[:, 0], 1), np.split(sums[:, 1 + len(PREDICTED) :], 1 + len(PREDICTED), 1)
-    chance = np.stack([(each * seen).sum(axis=1) / lines**2 for each in placed], axis=1)
-    kappa: NDArray[np.float64] = (_agreement(sums) / 100 - chance) / np.maximum(1 - chance, 1e-9)
-    return kappa
-
-
-def _interval(figures: NDArray[np.float64]) -> Interval:
-    """The figure of all rows, which is the first, and the middle 95 % of the resampled ones."""
-    low, high = np.percentile(figures[1:], (2.5, 97.5))
-    return float(figures[0]), float(low), float(high)
-
-
-def _error(rows: list[Row], which: int) -> Interval:
-    """The median relative error of times, over the machine's, in per cent."""
+def _errors(rows: list[Row], which: int) -> NDArray[np.float64]:
+    """The median relative error of times, over the machine's, in per cent: of all rows, then of resampled ones. Shape
+    (1 + resamples,)."""
     first, other = (np.array([row.answers[each][0] for row in rows]) for each in (0, which))
     relative, rng = 100 * np.abs(other - first) / first, np.random.default_rng(len(rows))
     chosen = relative[rng.integers(0, len(rows), (RESAMPLES, len(rows)))]
-    return _interval(np.append(np.median(relative), np.median(chosen, axis=1)))
+    return np.append(np.median(relative), np.median(chosen, axis=1))
 
 
-def _finding(name: str, figure: Interval, rows: list[Row], unit: str = "%") -> Finding:
+def _finding(name: str, figures: NDArray[np.float64], rows: list[Row], unit: str = "%") -> Finding:
+    """The figure of all rows, which is the first, with the middle 95 % of the resampled ones."""
     method = (f"{_lines(rows)} lines of " if _lines(rows) else "") + f"{len(rows)} probes"
-    value, low, high = figure
+    value, low, high = float(figures[0]), *map(float, np.percentile(figures[1:], (2.5, 97.5)))
     return Finding(parameter=f"verify.{name}", value=value, low=low, high=high, unit=unit, method=method)
 
 
