@@ -7,7 +7,7 @@ on the machine, chosen because twin and candidate answer them differently, and t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -119,39 +119,35 @@ def changed(machine: spec.Machine, path: Path, value: float) -> spec.Machine | P
 def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Change]:
     """The changes that bring the simulator nearer to the machine on probes on which the twin stays wrong, those that
     explain most first, of those that there was time for."""
-    bad = {row.number: row for row in checked.staying[: PARAMS.tried]}
+    trials = {row.number: row.trial for row in checked.staying[: PARAMS.tried]}
+    own, twin = ({row.number: row.answers[place] for row in checked.staying} for place in (0, -1))
     end, found = time.monotonic() + seconds, list[tuple[int, Change]]()
-    for change in changes(checked.twin, dict.fromkeys(row.trial.family for row in bad.values())):
+    for change in changes(checked.twin, dict.fromkeys(trial.family for trial in trials.values())):
         if time.monotonic() > end:
             break
         progress(f"trying {change.text}")
-        given = answered(change.machine, checked, {number: row.trial for number, row in bad.items()})
-        sides = [sided(bad[n].trial, (bad[n].answers[-1], bad[n].answers[0], given[n]), checked.around) for n in given]
-        found.append((sides.count(True), change))
+        explained, _ = nearer(trials, (own, twin, answered(change.machine, checked, trials)), checked.around)
+        found.append((explained, change))
     return [change for explained, change in sorted(found, key=lambda each: -each[0]) if explained]
 
 
-def sided(trial: Trial, answers: tuple[Cycles, Cycles, Cycles], around: Surroundings) -> bool | None:
-    """Whether the machine, of answers of twin, machine and changed twin, is nearer to the changed one on the target on
-    which both twins differ most; None where they differ by no more than counts."""
-    targets = zip(*(scaled(trial, each, around) for each in answers), strict=True)
-    old, machine, new = max(targets, key=lambda each: abs(each[0] - each[2]))
-    return abs(machine - new) < abs(machine - old) if abs(old - new) > least_difference(trial, answers[0]) else None
-
-
-# -- the referee ------------------------------------------------------------------------------------------------------
+def nearer(trials: dict[int, Trial], given: Sequence[dict[int, Cycles]], around: Surroundings) -> tuple[int, int]:
+    """Of trials on whose answers a twin and a changed one differ by more than counts: on how many the machine is nearer
+    to the changed one, on the target on which both differ most, and how many they are. `given` are the answers of
+    machine, twin and changed twin."""
+    sides = []
+    for number in trials.keys() & given[0].keys() & given[1].keys() & given[2].keys():
+        targets = zip(*(scaled(trials[number], each[number], around) for each in given), strict=True)
+        own, old, new = max(targets, key=lambda each: abs(each[1] - each[2]))
+        if abs(old - new) > least_difference(trials[number], given[1][number]):
+            sides.append(abs(own - new) < abs(own - old))
+    return sum(sides), len(sides)
 
 
 def referee(checked: Verified, candidate: spec.Machine, purpose: int) -> tuple[int, int]:
-    """Of new probes that twin and candidate answer differently: on how many the machine is nearer to the candidate."""
-    around = checked.around
-    trials = drawn(checked.request.seed, range(PARAMS.pool), around, purpose)
-    old, new = (answered(each, checked, trials) for each in (checked.twin.machine, candidate))
-    request = checked.request
+    """What `nearer` says of new probes."""
+    request, around = checked.request, checked.around
+    trials = drawn(request.seed, range(PARAMS.pool), around, purpose)
+    twins = [answered(each, checked, trials) for each in (checked.twin.machine, candidate)]
     with closing(open_machine(request.machine, cpu=request.cpu, seed=request.seed)) as real:
-        runner = Runner(real, around, request.seed)
-        own = runner.answers(trials)
-        runner.close()
-    known = own.keys() & old.keys() & new.keys()
-    sides = [sided(trials[number], (old[number], own[number], new[number]), around) for number in known]
-    return sides.count(True), len(sides) - sides.count(None)
+        return nearer(trials, (Runner(real, around, request.seed).answers(trials), *twins), around)

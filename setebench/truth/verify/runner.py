@@ -40,18 +40,6 @@ Cycles = tuple[float, ...]
 """A machine's answer: for each target the cycles from load to use, or the one time of a trial, in cycles a unit."""
 
 
-@dataclass(frozen=True)
-class _Controls:
-    """Beside trials, in ticks: an empty interval, the spread of hits and the clock's step; cycles of the core per tick,
-    and cycles of latency per tick, by the stub's times of a hit and of a miss of everything."""
-
-    empty: float
-    spread: float
-    step: float
-    cycles_per_tick: float
-    latency_per_tick: float
-
-
 def mean(ticks: NDArray[np.int64], step: float) -> float:
     """The mean without stalls: without what lies further above the median than some times the middle half is wide, and
     than two steps of the clock, so that a coarse clock's two values both count."""
@@ -67,19 +55,18 @@ class Runner:
         self._machine, self._around, self._exact = machine, around, exact is not None
         self._rng = np.random.default_rng([seed, 1])
         self._regions: dict[tuple[str, int], Region] = {}
-        self._controls = self._calibrated()
+        spread = self._calibrate()
         if exact is not None:
             self.repetitions = min(exact, PARAMS.exact)
             return
         first, second, *_ = around.latencies  # until a line's mean parts the first two levels
-        spread = self._controls.spread * self._controls.latency_per_tick
         needed = (PARAMS.apart * spread / max((second - first) / 2, 1.0)) ** 2
         self.repetitions = int(np.clip(np.ceil(needed), *PARAMS.repetitions))
 
     def answers(self, trials: dict[int, Trial]) -> dict[int, Cycles]:
         """What the machine gives for each trial, on new random places beside new controls; nothing for one that it
         can't run."""
-        self._controls = self._calibrated()
+        self._calibrate()
         found = {}
         for number, trial in trials.items():
             try:
@@ -88,15 +75,10 @@ class Runner:
                 continue
         return found
 
-    def close(self) -> None:
-        """Give the regions back."""
-        for region in self._regions.values():
-            self._machine.release(region)
-        self._regions.clear()
-
-    # -- controls --------------------------------------------------------------------------------------------------
-
-    def _calibrated(self) -> _Controls:
+    def _calibrate(self) -> float:
+        """Time controls: in ticks an empty interval and the clock's step; cycles of the core per tick, and cycles of
+        latency per tick, by the stub's times of a hit and of a miss of everything. Returns the spread of hits, in
+        cycles."""
         places = self._places(self._region(PAGE), PARAMS.controls)
         body = Probe().flush(HERE).fence().wait(round(2 * self._around.latencies[-1])).fence("l")
         hit = self._run(body.load(HERE).fence().start().load(HERE).stop(), places)
@@ -104,12 +86,12 @@ class Runner:
         empty = self._run(Probe().fence().start().stop(), PARAMS.controls)
         added = self._run(Probe().fence().start().add(PARAMS.chain).stop(), PARAMS.controls)
         gaps = np.diff(np.unique(np.concatenate([hit, miss, empty, added])))
-        step = float(gaps.min()) if len(gaps) else 1.0
-        nothing = mean(empty, step)
-        spread = float(np.std(hit[hit <= np.percentile(hit, 90)]))
-        ratio = PARAMS.chain / max(mean(added, step) - nothing, 1.0)
+        self._step = step = float(gaps.min()) if len(gaps) else 1.0
+        self._empty = mean(empty, step)
+        self._cycles_per_tick = PARAMS.chain / max(mean(added, step) - self._empty, 1.0)
         first, *_, memory = self._around.latencies
-        return _Controls(nothing, spread, step, ratio, (memory - first) / max(mean(miss, step) - mean(hit, step), step))
+        self._latency_per_tick = (memory - first) / max(mean(miss, step) - mean(hit, step), step)
+        return float(np.std(hit[hit <= np.percentile(hit, 90)])) * self._latency_per_tick
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -155,9 +137,8 @@ class Runner:
 
     def _latencies(self, ticks: Iterable[NDArray[np.int64]], hits: NDArray[np.int64]) -> Cycles:
         """Cycles from load to use by each line's ticks and those of hits beside them."""
-        hit, step = mean(hits, self._controls.step), self._controls.step
-        first, scale = self._around.latencies[0], self._controls.latency_per_tick
-        return tuple(first + (mean(each, step) - hit) * scale for each in ticks)
+        first, hit = self._around.latencies[0], mean(hits, self._step)
+        return tuple(first + (mean(each, self._step) - hit) * self._latency_per_tick for each in ticks)
 
     def _time(self, trial: Trial) -> Cycles:
         region = self._region(trial.page_size, "streams" if trial.bytes else "places")
@@ -170,8 +151,8 @@ class Runner:
                 raise UnsupportedError("arrays larger than the memory that trials have")
             half = region.address + region.size // 2 // PAGE * PAGE
             places = {base: np.full(repetitions + 1, at) for base, at in ((HERE, region.address), (THERE, half))}
-        ticks = mean(self._run(trial.probe, places), self._controls.step) - self._controls.empty
-        return (max(ticks * self._controls.cycles_per_tick, 0.5) / trial.units,)
+        ticks = mean(self._run(trial.probe, places), self._step) - self._empty
+        return (max(ticks * self._cycles_per_tick, 0.5) / trial.units,)
 
     def _ring(self, lines: int, pages: int, region: Region) -> int:
         """Link so many random lines on so many random pages into a cycle in random order; where it starts. Each page
