@@ -111,8 +111,7 @@ def outgrown(readings: Readings) -> bool:
 def leads(readings: Readings, names: Sequence[str], step: int = 1, stride: int = 1) -> Leads:
     """What comes ahead of a run upwards after each number of accesses of which the latest two are so far apart, at
     every so many lines. The first curve says how far it leads, all of them what is in level 1."""
-    votes: dict[int, NDArray[np.int64]] = {}
-    ahead: dict[int, int] = {}
+    votes = dict[int, NDArray[np.int64]]()
     for name in names:
         curve = curve_of(readings, name)
         for count, present, levels in zip(curve.counts, curve.present, curve.nearest, strict=True):
@@ -120,14 +119,13 @@ def leads(readings: Readings, names: Sequence[str], step: int = 1, stride: int =
             if count > 1 and last - before != step:
                 continue
             came = np.array(present[last + stride :: stride], dtype=float) >= CAME  # none comes that has no fraction
-            ahead.setdefault(count, _lead(came))
             vote = np.where(came, np.where(np.array(levels[last + stride :: stride]) == 0, 1, -1), 0)
-            part = vote[: ahead[count]]
-            votes.setdefault(count, np.zeros(ahead[count], dtype=np.int64))[: len(part)] += part
-    counts = sorted(ahead)
-    if not counts:
+            own = votes.setdefault(count, np.zeros(_lead(came), dtype=np.int64))
+            own[: len(vote)] += vote[: len(own)]
+    if not votes:
         return Leads()
-    return Leads(counts, [ahead[count] for count in counts], _rising([votes[count] for count in counts]))
+    counts = sorted(votes)
+    return Leads(counts, [len(votes[count]) for count in counts], _rising([votes[count] for count in counts]))
 
 
 def _lead(came: NDArray[np.bool_]) -> int:
