@@ -12,7 +12,6 @@ from setebench import campaign, references, session, store
 from setebench.campaign import Listener, Plan
 from setebench.cli.documents import chosen_references, html_report
 from setebench.cli.options import (
-    FORMS,
     PATH,
     force_option,
     is_given,
@@ -25,6 +24,7 @@ from setebench.cli.output import STANDARD_OUTPUT, Output, Progress
 from setebench.cli.run import warn_of_kinds
 from setebench.errors import SetebenchError, UsageError, need
 from setebench.recording import without_recordings
+from setebench.report.table import FORMS
 from setebench.results import Document
 
 Values = dict[str, Any]
@@ -64,11 +64,10 @@ def characterize(**values: Any) -> None:
     earlier = store.load(resume) if resume else None
     plan = _resumed(resume, earlier) if earlier else _new(values)
     _check_targets(saved, report, values)
-    with Progress(quiet=values["quiet"]) as progress:
-        with progress.interruptible(lambda: _way_on(plan, saved)):
-            document = _measured(plan, earlier, saved, values, progress)
-            if values["verify"]:
-                document = _verified(document, plan, saved, progress)
+    with Progress(values["quiet"], lambda: _way_on(plan, saved)) as progress:
+        document = _measured(plan, earlier, saved, values, progress)
+        if values["verify"]:
+            document = _verified(document, plan, saved, progress)
         shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
         Output(values["form"]).deliver(shown, chosen_references(document))
         if report is not None:

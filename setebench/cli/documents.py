@@ -19,7 +19,6 @@ from setebench.errors import DIFFERS, SetebenchError, UsageError, reason
 from setebench.recording import without_recordings
 from setebench.report import web
 from setebench.report.comparison import FORMS as COMPARISONS
-from setebench.report.comparison import render as render_comparison
 from setebench.report.plots.timeline import timeline_figure
 from setebench.results import Document
 
@@ -46,21 +45,16 @@ def load(name: str) -> Document:
 def plots(document: Document) -> list[web.Plot]:
     """Every plot that the document's scenarios can draw from its evidence; one that can't be drawn says why."""
     quieten_matplotlib()
-    return [plot for name, evidence in evidence_of(document).items() for plot in _plots(name, evidence)]
+    return [plot for name, evidence in evidence_of(document).items() if (plot := _plot(name, evidence))]
 
 
-def _plots(name: str, evidence: dict[str, Any]) -> list[web.Plot]:
+def _plot(name: str, evidence: dict[str, Any]) -> web.Plot | None:
     entry = registry.catalogue().get(name)
     try:
         drawing = OWN_PLOTS.get(name) if entry is None else entry.load().plot
-        if drawing is None:
-            return []
-        drawn = drawing(evidence)
-        figures = list(drawn) if isinstance(drawn, (list, tuple)) else [drawn]
-        names = [name] if len(figures) == 1 else [f"{name} {number}" for number in range(1, len(figures) + 1)]
-        return [web.draw(each, figure) for each, figure in zip(names, figures, strict=True)]
+        return None if drawing is None else web.draw(name, drawing(evidence))
     except Exception as error:  # evidence comes from anybody's file, and a damaged one must not cost the report
-        return [web.Plot(name=name, problem=f"can't be drawn: {reason(error)}")]
+        return web.Plot(name=name, problem=f"can't be drawn: {reason(error)}")
 
 
 def html_report(documents: Iterable[tuple[str, Document]]) -> str:
@@ -127,7 +121,7 @@ def compare_command(results: tuple[str, ...], **values: Any) -> None:
     target = Output.choose(values, COMPARISONS)
     names, documents = zip(*_named(results), strict=True)
     found = compare(documents, names)
-    target.write(render_comparison(found, target.form))
+    target.write(COMPARISONS[target.form](found))
     if values["exit_code"] and found.of(Agreement.DIFFERS):
         raise click.exceptions.Exit(DIFFERS)
 
@@ -170,7 +164,7 @@ def infer(file: Path, quiet: bool, **values: Any) -> None:
     target = Output.choose(values)
     document = store.load(file)
     try:
-        with Progress(quiet=quiet) as progress:
+        with Progress(quiet) as progress:
             inferred = campaign.infer(document, Listener(progress=progress, failed=progress.failed))
     except Exception as error:  # a recording comes from anybody's file, and what a damaged one leads to is endless
         kind = UsageError if isinstance(error, UsageError) else SetebenchError

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,12 +28,12 @@ from setebench.cli.options import (
 from setebench.cli.output import Output, Progress
 from setebench.errors import DIFFERS, SetebenchError, UsageError
 from setebench.report.accuracy import repeated
+from setebench.report.fleet import FORMS
 
 if TYPE_CHECKING:
     from setebench.fleet.run import Place
 
 
-FORMS = ("table", "json", "csv")
 MACHINES = 12
 """Simulated machines that are run, from whose runs those of all nodes are drawn."""
 
@@ -69,12 +68,11 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
     stands out by a test that gives a false alarm in at most one of twenty comparisons of equal nodes.
     """
     from setebench.fleet.comparison import compare
-    from setebench.report.fleet import render
 
     target = Output.choose(values, FORMS)
-    with Progress(quiet=values["quiet"]) as progress:
+    with Progress(values["quiet"]) as progress:
         found = compare(results, progress)
-    target.write(render(found, target.form))
+    target.write(FORMS[target.form](found))
     if values["exit_code"] and found.alarms:
         raise click.exceptions.Exit(DIFFERS)
 
@@ -118,18 +116,19 @@ def run(**values: Any) -> None:
     from setebench.fleet.reading import Folder, Plan
     from setebench.fleet.run import Run
 
-    with Progress(quiet=values["quiet"]) as progress:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is printed here, in a line each
-        own = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
-        plan = Plan(scenarios=tuple(map(checked_scenario, values["scenarios"])) or (NAME,), **own)
-        going_on = f"the same command goes on with what is missing in {values['folder']}."
-        problem = partial(progress.result, always=True)
-        with progress.interruptible(lambda: going_on), _place(values, problem) as place:
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is printed here, in a line each
+    own = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
+    plan = Plan(scenarios=tuple(map(checked_scenario, values["scenarios"])) or (NAME,), **own)
+    going_on = f"the same command goes on with what is missing in {values['folder']}."
+    with Progress(values["quiet"], lambda: going_on) as progress:
+        with _place(values, progress.problem) as place:
             if not place.nodes:
                 raise UsageError("there are no nodes that are up")
             folder = Folder(values["folder"], plan)
             limits = {"limit_seconds": values["limit"], "at_once": values["at_once"] or len(place.nodes)}
-            complete = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
+            complete = Run(
+                place=place, folder=folder, progress=progress, problem=progress.problem, **limits
+            ).carry_out()
         progress.result(f"{sum(complete)} answers of {len(place.nodes)} nodes")
     if not all(complete):
         raise SetebenchError(f"{complete.count(False)} answers are missing; the same command measures them again")
@@ -167,7 +166,7 @@ def simulate(**values: Any) -> None:
     from setebench.score import Task
     from setebench.score import fleet as made
 
-    progress = Progress(quiet=values["quiet"])
+    progress = Progress(values["quiet"])
     plan = made.Plan(**{name: values[name] for name in ("nodes", "odd", "seed", "runs")})
     if plan.odd > plan.nodes:  # before machines are run for minutes
         raise UsageError(f"{plan.odd} odd ones of {plan.nodes} nodes are too many")
@@ -217,12 +216,11 @@ def repeat(**values: Any) -> None:
     own = {key: values[key] for key in ("machine", "cpu", "seed", "fast", "runs")}
     folder = Folder(values["folder"], Plan(scenarios=(name,), **own))
     place = Place(nodes=(HERE,), perform=lambda _node, command, seconds: perform(command, seconds))
-    with Progress(quiet=values["quiet"]) as progress:
-        problem = partial(progress.result, always=True)
-        with progress.interruptible(lambda: f"the same command goes on in {values['folder']}."):
-            done = Run(place=place, folder=folder, progress=progress, problem=problem).carry_out()
+    going_on = f"the same command goes on in {values['folder']}"
+    with Progress(values["quiet"], lambda: f"{going_on}.") as progress:
+        done = Run(place=place, folder=folder, progress=progress, problem=progress.problem).carry_out()
     if not all(done):
-        raise SetebenchError(f"{done.count(False)} runs are missing; the same command goes on in {values['folder']}")
+        raise SetebenchError(f"{done.count(False)} runs are missing; {going_on}")
     settings = {key: own[key] for key in ("machine", "cpu", "seed", "fast")}
     made = series.document(name, settings, [folder.file(job) for job in folder.jobs(HERE)])
     target.write(store.pretty(made) if values["form"] == "json" else repeated.render(made))

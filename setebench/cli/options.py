@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from functools import reduce
 from math import isfinite
 from pathlib import Path
@@ -13,8 +13,8 @@ import click
 from click.core import ParameterSource
 
 from setebench.host import lock
+from setebench.report.table import FORMS
 
-FORMS = ("table", "overview", "json", "csv", "markdown", "latex")
 LARGEST_SEED = (1 << 63) - 1
 PATH = click.Path(path_type=Path)
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -67,10 +67,10 @@ file_options = several(
 """`output`, a path or None, and `force`, for data that has one form."""
 
 
-def forms_options(forms: Sequence[str], usual: str = "table") -> Callable[[Decorated], Decorated]:
+def forms_options(forms: Collection[str], usual: str = "table") -> Callable[[Decorated], Decorated]:
     """`file_options`, and `form`, one of these or None."""
     help_text = f"Form.  [default: {usual}, or by FILE's extension]"
-    return several(click.option("--format", "form", type=click.Choice(forms), help=help_text), file_options)
+    return several(click.option("--format", "form", type=click.Choice(tuple(forms)), help=help_text), file_options)
 
 
 output_options = forms_options(FORMS)

@@ -11,8 +11,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,7 +21,7 @@ import click
 
 from setebench import store
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError, reason
-from setebench.report.table import render
+from setebench.report.table import FORMS, TERMINAL, render
 from setebench.results import Document
 from setebench.text import visible
 
@@ -33,8 +33,6 @@ FORM_OF_EXTENSION = {
     ".tex": "latex",
     ".txt": "table",
 }
-FORMS = ("json", "csv", "markdown", "latex", "table")
-FOR_PEOPLE = ("table", "overview")
 STANDARD_OUTPUT = Path("-")
 
 
@@ -47,7 +45,7 @@ class Output:
     force: bool = False
 
     @classmethod
-    def choose(cls, values: Mapping[str, Any], forms: Sequence[str] = FORMS) -> Output:
+    def choose(cls, values: Mapping[str, Any], forms: Collection[str] = FORMS) -> Output:
         """What `-o FILE --format FORM --force` say; a FILE of `-` is standard output. Without a form the file's
         extension names one of `forms`; of a command that has one form only none is said. Raises `UsageError` for an
         extension that names none, and as `check`."""
@@ -72,7 +70,7 @@ class Output:
     @property
     def _printed(self) -> bool:
         """Whether it is for a person at a terminal, or before a pager."""
-        return self.path is None and self.form in FOR_PEOPLE
+        return self.path is None and self.form in TERMINAL
 
     def write(self, text: str | bytes) -> None:
         """Write to the file, or print, what is for people as the terminal can show it. Raises `UsageError`, or
@@ -86,7 +84,7 @@ class Output:
         """Print or write the document, in a form for people as wide as the terminal. Raises as `write`."""
         how: dict[str, Any] = {}
         if self._printed and sys.stdout.isatty():
-            how = {"width": shutil.get_terminal_size().columns, "colour": not plain_terminal()}
+            how = {"width": shutil.get_terminal_size().columns, "colour": True}
         self.write(render(document, self.form, references=references, **how))
 
     def deliver_beside(self, text: str) -> None:
@@ -95,11 +93,6 @@ class Output:
             self.write(text)
         else:
             print_text(text, stream=sys.stderr)
-
-
-def plain_terminal() -> bool:
-    """Whether the terminal takes text only (an editor's shell): colours and cleared lines would litter it."""
-    return os.environ.get("TERM", "").lower() in ("dumb", "unknown")
 
 
 def print_text(text: str | bytes, encoding: str = "utf-8", stream: TextIO | None = None) -> None:
@@ -134,11 +127,13 @@ def quieten_matplotlib() -> None:
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """One line that is overwritten on a terminal, a line now and then elsewhere."""
+    """One line that is overwritten on a terminal, a line now and then elsewhere. Where `what_next` says what to
+    do then, Ctrl-C within the context ends the command with status 130 and that line."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, quiet: bool = False, what_next: Callable[[], str] | None = None) -> None:
+        self._what_next = what_next
         self._quiet = quiet or sys.stderr is None  # as Python has it where the caller closed the descriptor
-        self._overwrite = not self._quiet and sys.stderr.isatty() and not plain_terminal()
+        self._overwrite = not self._quiet and sys.stderr.isatty()
         self._drawn = False
         self._part, self._due = "", time.monotonic()
 
@@ -154,8 +149,11 @@ class Progress(AbstractContextManager["Progress"]):
         else:
             self._write(visible(message) + "\n")
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
+        if isinstance(error, KeyboardInterrupt) and self._what_next is not None:
+            click.echo(f"\nInterrupted; {self._what_next()}", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
     def close(self) -> None:
         """Remove the line that is on the terminal."""
@@ -163,21 +161,15 @@ class Progress(AbstractContextManager["Progress"]):
             self._write("\r\x1b[K")
             self._drawn = False
 
-    def result(self, message: str, always: bool = False) -> None:
-        """A line that stays, also where no progress is wanted if it is `always`."""
+    def problem(self, message: str) -> None:
+        """A line that stays, also where no progress is wanted."""
         self.close()
-        if always or not self._quiet:
-            click.echo(visible(message), err=True)
+        click.echo(visible(message), err=True)
 
-    @contextmanager
-    def interruptible(self, what_next: Callable[[], str]) -> Iterator[None]:
-        """Within the context Ctrl-C ends the command with status 130 and a line that says what to do next."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.close()
-            click.echo(f"\nInterrupted; {what_next()}", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
+    def result(self, message: str) -> None:
+        """A line that stays."""
+        if not self._quiet:
+            self.problem(message)
 
     def failed(self, scenario: str, error: BaseException) -> None:
         """A line that stays: which scenario failed, and why."""

@@ -78,20 +78,19 @@ def run(scenario: Scenario, options: Values, values: Values) -> Document:
         if output.path is not None and output.path.resolve() == drawn.resolve():
             raise UsageError(f"--output and --plot both name {str(drawn)!r}; name two files")
     written: list[str] = []
-    with Progress(quiet=values["quiet"]) as progress:
-        how = {name: values[name] for name in ("seed", "cpu", "fast", "msr", "raw")}
-        with progress.interruptible(lambda: f"{' and '.join(written) or 'nothing'} was written."):
-            document = session.run(scenario, values["machine"], progress=progress, **how, **options)
-            progress.close()
-            warn_of_kinds(document, progress)
-            _deliver(scenario, document, output)
-            if output.path is not None:
-                written.append(str(output.path))
-                progress.result(f"wrote {len(document.findings)} findings to {output.path} ({output.form})")
-            if drawn is not None and scenario.plot is not None:
-                draw(scenario.plot, document, drawn, output.force)
-                written.append(str(drawn))
-                progress.result(f"wrote the plot to {drawn}")
+    how = {name: values[name] for name in ("seed", "cpu", "fast", "msr", "raw")}
+    with Progress(values["quiet"], lambda: f"{' and '.join(written) or 'nothing'} was written.") as progress:
+        document = session.run(scenario, values["machine"], progress=progress, **how, **options)
+        progress.close()
+        warn_of_kinds(document, progress)
+        _deliver(scenario, document, output)
+        if output.path is not None:
+            written.append(str(output.path))
+            progress.result(f"wrote {len(document.findings)} findings to {output.path} ({output.form})")
+        if drawn is not None and scenario.plot is not None:
+            draw(scenario.plot, document, drawn, output.force)
+            written.append(str(drawn))
+            progress.result(f"wrote the plot to {drawn}")
     return document
 
 

@@ -22,11 +22,6 @@ _LONGEST_SETTING = 60
 _COLUMNS = ("value", "unit", "low", "high", "outcome")
 
 
-def render(comparison: Comparison, form: str) -> str:
-    """The comparison in one of `FORMS`, ending with a newline."""
-    return _RENDERERS[form](comparison)
-
-
 def _cells(row: Row) -> list[str]:
     """The findings of a row: value and interval, or why there is none; where there are more than two, those that differ
     from the first are marked. Versions of the method are named where they are not the same."""
@@ -84,11 +79,10 @@ def _json(comparison: Comparison) -> str:
     return store.pretty(document)
 
 
-_RENDERERS: dict[str, Callable[[Comparison], str]] = {
+FORMS: dict[str, Callable[[Comparison], str]] = {
     "table": lambda comparison: _blocks(comparison, "{}\n{}", str),
     "markdown": lambda comparison: _blocks(comparison, "## {}\n\n{}", markdown_text),
     "csv": _csv,
     "json": _json,
 }
-FORMS = tuple(_RENDERERS)
-"""The forms of a comparison."""
+"""What makes text of a comparison, by form; it ends with a newline."""

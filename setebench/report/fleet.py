@@ -16,11 +16,6 @@ SHOWN = 40
 """Marks, and reasons for what was left open, of a table; CSV and JSON have them all."""
 
 
-def render(fleet: Fleet, form: str) -> str:
-    """The comparison in one of `FORMS`, ending with a newline."""
-    return _RENDERERS[form](fleet)
-
-
 def summary(fleet: Fleet) -> str:
     """One line: what was compared, and what stands out."""
     marked, alarms = ({mark.node for mark in marks} for marks in (fleet.marks, fleet.alarms))
@@ -92,6 +87,5 @@ def _json(fleet: Fleet) -> str:
     return store.pretty(document)
 
 
-_RENDERERS: dict[str, Callable[[Fleet], str]] = {"table": _text, "json": _json, "csv": _csv}
-FORMS = tuple(_RENDERERS)
-"""The forms of a comparison of nodes."""
+FORMS: dict[str, Callable[[Fleet], str]] = {"table": _text, "json": _json, "csv": _csv}
+"""What makes text of a comparison of nodes, by form; it ends with a newline."""

@@ -24,9 +24,6 @@ from setebench.text import visible
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LARGEST_DOWNLOAD = 4 << 20
-"""Bytes of a document up to which the report carries it along; browsers refuse very long data: addresses."""
-
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
     """One figure: its name, what it shows in words, its drawing as a data: address. `problem` stands in for that."""
@@ -99,8 +96,8 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
 
 
 def _address(data: bytes, kind: str) -> str:
-    """A data: address, empty where it would be too long."""
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}" if len(data) <= LARGEST_DOWNLOAD else ""
+    """A data: address."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def draw(name: str, figure: Figure) -> Plot:

@@ -15,7 +15,7 @@ from fleets import absent, answer, number, put
 from setebench import store
 from setebench.fleet import comparison as limits
 from setebench.fleet.comparison import compare
-from setebench.report.fleet import render
+from setebench.report.fleet import FORMS
 
 
 def fleet(folder: Path, seed: int = 1, nodes: int = 40) -> Path:
@@ -32,7 +32,7 @@ def fleet(folder: Path, seed: int = 1, nodes: int = 40) -> Path:
             ]
             put(folder / f"in/n{node:02d}.run-{run}.json", findings)
     file = folder / "fleet.json"
-    file.write_text(render(compare([folder / "in"]), "json"))
+    file.write_text(FORMS["json"](compare([folder / "in"])))
     return file
 
 

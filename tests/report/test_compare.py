@@ -17,7 +17,7 @@ from setebench import references, store
 from setebench.cli.documents import chosen_references
 from setebench.cli.main import setebench
 from setebench.compare import Agreement, agreement, compare
-from setebench.report.comparison import FORMS, render
+from setebench.report.comparison import FORMS
 from setebench.results import Document, Finding, MachineRecord, Outcome
 from setebench.text import in_bytes
 
@@ -103,7 +103,7 @@ SECOND = make(
 @pytest.mark.parametrize("form", FORMS)
 def test_golden(form: str) -> None:
     golden = GOLDEN / f"comparison.{ {'table': 'txt', 'markdown': 'md'}.get(form, form) }".replace(" ", "")
-    text = render(compare([FIRST, SECOND], ["a.json", f"b {HOSTILE}"]), form)
+    text = FORMS[form](compare([FIRST, SECOND], ["a.json", f"b {HOSTILE}"]))
     if os.environ.get("SETEBENCH_GOLDEN") == "write":
         golden.write_text(text, encoding="utf-8", newline="")
     assert text == golden.read_bytes().decode()

@@ -94,7 +94,7 @@ def show_everywhere(document: Document) -> None:
     assert "</html>" in web.page([web.Entry(name="a", document=document, plots=drawn, references=found)])
     both = compare([make_document(), document, document], ["a", "b", "c"])
     for form in comparison.FORMS:
-        assert comparison.render(both, form)
+        assert comparison.FORMS[form](both)
     for read in (campaign.plan_of, campaign.steps_of):
         with contextlib.suppress(UsageError):
             read(document)
@@ -139,7 +139,7 @@ def test_no_text_reaches_a_terminal_unseen(tmp_path: Path, text: str) -> None:
     document = _load(tmp_path / "a.json", json.dumps(_texts(WHOLE, text)).encode())
     assert document is not None
     shown = [render(document, form) for form in FORMS if form != "json"]
-    shown += [comparison.render(compare([make_document(), document], ["a", f"b{text}"]), "table")]
+    shown += [comparison.FORMS["table"](compare([make_document(), document], ["a", f"b{text}"]))]
     for each in shown:
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\u2066\u200f]", each), each[:2000]
 

@@ -100,7 +100,7 @@ def test_no_cell_of_a_csv_is_a_formula_and_numbers_stay_numbers(begin: str) -> N
         Finding(parameter="a", value=text, unit="string"),
     ]
     document = make_document(findings)
-    both = comparison.render(compare([document, document], [text, text]), "csv")
+    both = comparison.FORMS["csv"](compare([document, document], [text, text]))
     for form in (render(document, "csv"), both):
         cells = [cell for row in csv.reader(io.StringIO(form, newline="")) for cell in row]
         assert "-1.5" in cells and any("calc" in cell for cell in cells)

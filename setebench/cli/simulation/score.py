@@ -84,8 +84,7 @@ def _scored(plan: Plan, done: Done, values: Values) -> Values:
     nothing = "nothing was kept (with --answers FILE, --resume FILE could go on from here)."
     go_on = f"go on with: setebench score --resume {file}" if file else nothing
     with (
-        Progress(quiet=values["quiet"]) as progress,
-        progress.interruptible(lambda: go_on),
+        Progress(values["quiet"], lambda: go_on) as progress,
         logged(plan, resume is not None) as ended,
         stream.kept(file, plan, mode) as write,
     ):

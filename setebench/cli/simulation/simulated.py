@@ -24,17 +24,9 @@ from setebench.cli.options import (
     several,
 )
 from setebench.cli.output import Output, Progress, print_text
-from setebench.errors import DIFFERS, UsageError
+from setebench.errors import DIFFERS
 
 NAME_HELP = "NAME is a shipped machine (see 'setebench sim list'), random:SEED, or the path of a .toml file."
-
-
-def _machine_file(values: dict[str, Any]) -> Output:
-    """Where a machine file goes. Raises `UsageError` for one that couldn't be opened by --machine."""
-    output = Output.choose(values)
-    if output.path is not None and output.path.suffix != ".toml":
-        raise UsageError(f"{str(output.path)!r} must end in .toml, or --machine sim:FILE would not find it")
-    return output
 
 
 @click.group(no_args_is_help=True)
@@ -103,7 +95,7 @@ def twin_command(result: Path, **values: Any) -> None:
     """
     from setebench.truth.twin import as_toml, make_twin
 
-    output = _machine_file(values)
+    output = Output.choose(values)
     output.write(as_toml(make_twin(store.load(result))))
 
 
@@ -149,7 +141,7 @@ def verify_command(**values: Any) -> None:
 
     target = Output.choose(values)
     document, twin, request = _twin_and_request(values, None if values["probes"] else 2.0)
-    with Progress(quiet=values["quiet"]) as progress:
+    with Progress(values["quiet"]) as progress:
         checked = verify(twin, request, progress)
     made = as_document(checked, document, references.of_the_system(document.machine.environment))
     target.deliver(made)
@@ -175,9 +167,9 @@ def fit_command(**values: Any) -> None:
     from setebench.truth.fit import fit
     from setebench.truth.twin import as_toml
 
-    output = _machine_file(values)
+    output = Output.choose(values)
     _, twin, request = _twin_and_request(values, 10.0)
-    with Progress(quiet=values["quiet"]) as progress:
+    with Progress(values["quiet"]) as progress:
         better = fit(twin, request, progress)
         progress.result(f"{sum(each.origin == 'fitted' for each in better.origins.values())} fields fitted")
     output.write(as_toml(better))

@@ -17,8 +17,6 @@ from setebench.results import Document, Finding, Outcome
 from setebench.store import part
 from setebench.text import shortened
 
-__all__ = ["Box", "Map", "Opening", "opening", "processor_name"]
-
 UNVERIFIED = "Not verified on this machine yet: run setebench verify"
 LAST = ("bandwidth.", "loaded_latency.", "counter.")
 """Beginnings of what comes last: numbers of kernels and counts, of which one is like the other."""

@@ -13,7 +13,6 @@ from setebench.results import Document, Outcome
 from setebench.store import part
 
 START, PRESENT = "prefetcher.", ".present"
-OTHER = ".other"
 SHOWN = (
     *("indexed_by", "trigger", "degree", "max_distance", "streams", "region_size"),
     *("directions", "crosses_4k", "trained_by", "fills"),
@@ -85,15 +84,10 @@ def present(answers: Answers) -> list[tuple[str, str, str]]:
     return [(level, kind, _found(answers, name)) for name, level, kind in _every(answers) if answers.value(name)]
 
 
-def missing(answers: Answers, absent: bool) -> str:
-    """Kinds that were looked for and are not there, or of which it is open whether they are."""
-    names = []
-    for name, level, kind in _every(answers):
-        outcome = answers.findings[name].outcome
-        found = outcome is Outcome.ABSENT and not name.endswith(OTHER + PRESENT)
-        if found if absent else outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
-            names.append(f"{level} {kind}")
-    return ", ".join(names)
+def missing(answers: Answers, *outcomes: Outcome) -> str:
+    """Kinds that were looked for with one of these outcomes."""
+    found = ((answers.findings[name].outcome, level, kind) for name, level, kind in _every(answers))
+    return ", ".join(f"{level} {kind}" for outcome, level, kind in found if outcome in outcomes)
 
 
 def _every(answers: Answers) -> Iterator[tuple[str, str, str]]:
@@ -101,7 +95,7 @@ def _every(answers: Answers) -> Iterator[tuple[str, str, str]]:
     for name in answers.findings:
         if name.startswith(START) and name.endswith(PRESENT):
             level, _, kind = name.removeprefix(START).removesuffix(PRESENT).partition(".")
-            yield name, level.upper(), kind.replace("_", " ") + " of no known kind" * (kind == OTHER[1:])
+            yield name, level.upper(), kind.replace("_", " ") + " of no known kind" * (kind == "other")
 
 
 def _found(answers: Answers, name: str) -> str:
@@ -153,12 +147,12 @@ def maps(document: Document) -> list[Map]:
             curve = msgspec.convert(known.get(name), _Curve)
         except msgspec.ValidationError:
             continue
-        marks = dict(enumerate(SHADES[: len(curve.levels) - 1])) | {len(curve.levels) - 1: FURTHEST}
+        marks = dict(enumerate([*SHADES[: len(curve.levels) - 1], FURTHEST]))
         rows = [
             f"{count:2} {''.join(marks.get(level, ACCESSED) for level in levels[:MOST_LINES])}"
             for count, levels in zip(curve.counts, curve.nearest, strict=False)
             if count in COUNTS
         ]
-        levels = ", ".join(f"{marks[place]} {level}" for place, level in enumerate(curve.levels) if place in marks)
-        found.append(Map(name=words, rows=rows, legend=f"{ACCESSED} accessed, {levels}"))
+        legend = [f"{ACCESSED} accessed", *map("{} {}".format, marks.values(), curve.levels)]
+        found.append(Map(name=words, rows=rows, legend=", ".join(legend)))
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from setebench.report.opening.answers import MEMORY, OPEN, PAGES, Answers, kernel, rounded
 from setebench.report.opening.picture import missing, present
+from setebench.results import Outcome
 
 CONDITIONS = {
     "on_tlb_miss.l1": "level-1 TLB miss",
@@ -90,5 +91,5 @@ def _software(answers: Answers) -> Iterator[Row]:
 
 def _hardware(answers: Answers) -> Iterator[Row]:
     yield from ((f"{level} {name}", words or "there") for level, name, words in present(answers))
-    yield "not there", missing(answers, absent=True)
-    yield "open whether there", missing(answers, absent=False)
+    yield "not there", missing(answers, Outcome.ABSENT)
+    yield "open whether there", missing(answers, Outcome.UNRESOLVED, Outcome.UNAVAILABLE)
