@@ -18,7 +18,7 @@ from setebench.errors import SetebenchError
 from setebench.report.opening import opening, processor_name
 from setebench.report.plots import plot
 from setebench.report.view import View, condensed, cycles_per_ns, sections, shortcomings, title, verified
-from setebench.results import Document, Finding
+from setebench.results import Document
 from setebench.text import visible
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def page(entries: Sequence[Entry]) -> str:
     """The report on some documents, a whole HTML page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    shown = [_shown(number, entry) for number, entry in enumerate(entries, 1)]
+    shown = [*map(_shown, entries)]
     heading = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} results"
     environment = Environment(
         loader=PackageLoader("setebench.report"),
@@ -62,18 +62,11 @@ def page(entries: Sequence[Entry]) -> str:
     return text
 
 
-def _shown(number: int, entry: Entry) -> dict[str, Any]:
+def _shown(entry: Entry) -> dict[str, Any]:
     """What the template prints of an entry."""
     document = entry.document
     view, ratio = View(document), cycles_per_ns(document)
-    columns = view.columns()[:-1]
-
-    def row(finding: Finding) -> dict[str, Any]:
-        cells = list(zip(columns, view.cells(finding), strict=False))
-        return {"cells": cells, "outcome": finding.outcome, "method": finding.method, "reason": finding.reason or ""}
-
     return {
-        "number": number,
         "name": entry.name,
         "title": title(document),
         "verified": verified(document),
@@ -85,11 +78,9 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
             **{key: each if isinstance(each, str) else json.dumps(each) for key, each in document.settings.items()},
         },
         "shortcomings": shortcomings(document),
-        "columns": columns,
-        "sections": {
-            heading: [row(finding) for finding in findings]
-            for heading, findings in sections(condensed(document.findings)).items()
-        },
+        "view": view,
+        "columns": view.columns()[:-1],
+        "sections": sections(condensed(document.findings)),
         "plots": entry.plots,
         "download": _address(store.dumps(document), "application/json"),
     }
