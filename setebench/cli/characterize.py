@@ -67,7 +67,10 @@ def characterize(**values: Any) -> None:
     with Progress(values["quiet"], lambda: _way_on(plan, saved)) as progress:
         document = _measured(plan, earlier, saved, values, progress)
         if values["verify"]:
-            document = _verified(document, plan, saved, progress)
+            document = _verified(document, plan, progress)
+        if saved is not None:
+            store.save(document, saved, force=True)  # first: standard output may take no more
+            progress.result(f"wrote {len(document.findings)} findings to {saved}")
         shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
         Output(values["form"]).deliver(shown, chosen_references(document))
         if report is not None:
@@ -78,7 +81,7 @@ def characterize(**values: Any) -> None:
         raise SetebenchError("no scenario could be run; the table says why")
 
 
-def _verified(document: Document, plan: Plan, saved: Path | None, progress: Progress) -> Document:
+def _verified(document: Document, plan: Plan, progress: Progress) -> Document:
     """The document with what its twin predicts of the machine; as it is, and the reason on the terminal, where no twin
     can be made of it."""
     from setebench.truth.twin import make_twin
@@ -95,11 +98,8 @@ def _verified(document: Document, plan: Plan, saved: Path | None, progress: Prog
         return document
     findings = [each for each in document.findings if not each.parameter.startswith("verify.")]
     evidence = {**document.evidence, **found.evidence}
-    document = msgspec.structs.replace(document, findings=[*findings, *found.findings], evidence=evidence)
-    if saved is not None:
-        store.save(document, saved, force=True)
     progress.close()
-    return document
+    return msgspec.structs.replace(document, findings=[*findings, *found.findings], evidence=evidence)
 
 
 def _way_on(plan: Plan, saved: Path | None) -> str:
@@ -160,7 +160,4 @@ def _measured(plan: Plan, earlier: Document | None, saved: Path | None, values: 
         document = campaign.carry_out(document, machine, listener, raw)
     progress.close()
     warn_of_kinds(document, progress)
-    if saved is not None:
-        store.save(document, saved, force=True)  # first: standard output may take no more
-        progress.result(f"wrote {len(document.findings)} findings to {saved}")
     return document

@@ -120,15 +120,12 @@ def run(**values: Any) -> None:
     own = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
     plan = Plan(scenarios=tuple(map(checked_scenario, values["scenarios"])) or (NAME,), **own)
     going_on = f"the same command goes on with what is missing in {values['folder']}."
-    with Progress(values["quiet"], lambda: going_on) as progress:
-        with _place(values, progress.problem) as place:
-            if not place.nodes:
-                raise UsageError("there are no nodes that are up")
-            folder = Folder(values["folder"], plan)
-            limits = {"limit_seconds": values["limit"], "at_once": values["at_once"] or len(place.nodes)}
-            complete = Run(
-                place=place, folder=folder, progress=progress, problem=progress.problem, **limits
-            ).carry_out()
+    with Progress(values["quiet"], lambda: going_on) as progress, _place(values, progress.problem) as place:
+        if not place.nodes:
+            raise UsageError("there are no nodes that are up")
+        folder = Folder(values["folder"], plan)
+        limits = {"limit_seconds": values["limit"], "at_once": values["at_once"] or len(place.nodes)}
+        complete = Run(place=place, folder=folder, progress=progress, problem=progress.problem, **limits).carry_out()
         progress.result(f"{sum(complete)} answers of {len(place.nodes)} nodes")
     if not all(complete):
         raise SetebenchError(f"{complete.count(False)} answers are missing; the same command measures them again")

@@ -54,8 +54,7 @@ class Output:
         if form is None:
             form = "table" if path is None else FORM_OF_EXTENSION.get(path.suffix.lower(), "")
             if path is not None and form not in forms:
-                known = ", ".join(each for each, name in FORM_OF_EXTENSION.items() if each and name in forms)
-                raise UsageError(f"the extension of {str(path)!r} names no form; add --format, or use {known}")
+                raise UsageError(f"the extension of {str(path)!r} names no form; add --format")
         made = cls(form, path, values["force"])
         made.check()
         return made
@@ -89,10 +88,10 @@ class Output:
 
     def deliver_beside(self, text: str) -> None:
         """Write a text about a program, to standard error without a file: standard output is the program's."""
-        if self.path is not None:
-            self.write(text)
-        else:
+        if self.path is None:
             print_text(text, stream=sys.stderr)
+        else:
+            self.write(text)
 
 
 def print_text(text: str | bytes, encoding: str = "utf-8", stream: TextIO | None = None) -> None:
