@@ -21,9 +21,12 @@ from setebench.cli.options import PATH, Number, cpu_option, force_option, form_o
 from setebench.cli.output import Progress, print_text
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
-from setebench.host.doctor import checks
+from setebench.host.doctor.clock import clock_checks
+from setebench.host.doctor.cpus import cpu_checks
+from setebench.host.doctor.memory import memory_checks
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check
-from setebench.host.environment import read_environment
+from setebench.host.doctor.rights import rights_checks
+from setebench.host.environment import Environment, read_environment
 from setebench.machine import open_machine
 from setebench.results import SCHEMA
 from setebench.text import in_bytes, ranges
@@ -108,9 +111,19 @@ def examine(cpu: int | None, progress: Callable[[str], None]) -> dict[str, Any]:
         }
     finally:
         lock.release()
-    found = checks(environment, cpu, **reports)
+    found = checks(environment, cpu, reports)
     known = {name: None if isinstance(each, str) else each for name, each in reports.items()}
     return {"schema": SCHEMA, "machine": "native", "checks": found, "environment": environment, **known}
+
+
+def checks(environment: Environment, cpu: int | None, reports: dict[str, Any]) -> list[Check]:
+    """Every check, in the order in which a person should read them."""
+    return [
+        *clock_checks(environment, reports["clock"]),
+        *cpu_checks(environment, cpu),
+        *memory_checks(environment, reports["pages"]),
+        *rights_checks(environment, reports["counters"]),
+    ]
 
 
 def _measured(module: str, report: str, **options: Any) -> Any:

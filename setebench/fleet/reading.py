@@ -109,7 +109,8 @@ PLAN = "plan.json"
 NODE_FIELD = "{node}"
 """In a machine's name: the node's own name takes its place."""
 
-_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+"""Names of nodes that may become folders'."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -179,8 +180,3 @@ class Folder:
         settings = ["--format", "json", "--quiet", "--machine", machine, "--seed", seed]
         settings += ["--cpu", str(self.plan.cpu)] if self.plan.cpu is not None else []
         return [job.scenario, *settings, *(["--fast"] if self.plan.fast else [])]
-
-
-def is_safe(node: str) -> bool:
-    """Whether a node's name may become a folder's."""
-    return _SAFE.fullmatch(node) is not None

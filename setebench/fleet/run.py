@@ -26,7 +26,7 @@ from typing import Any
 
 from setebench import files
 from setebench.errors import SetebenchError, UsageError
-from setebench.fleet.reading import Folder, Job, is_safe
+from setebench.fleet.reading import SAFE, Folder, Job
 
 LOOK_SECONDS = 1.0  # time between two looks whether a Dask worker is still there
 END_SECONDS = 10.0  # how long a process may take to end
@@ -168,7 +168,7 @@ def by_ssh(path: Path) -> Place:
         raise UsageError(f"can't read {str(path)!r}: {error}") from error
     hosts = [host for line in lines if (host := line.partition("#")[0].strip())]
     for host in hosts:
-        if host.startswith("-") or not is_safe(host):
+        if not SAFE.fullmatch(host):
             raise UsageError(f"{str(path)!r}: {host!r} is no name of a host")
 
     def run(node: str, command: Sequence[str], seconds: float) -> bytes:
@@ -190,7 +190,7 @@ def by_dask(address: str, by_worker: bool, problem: Callable[[str], None]) -> It
         nodes: dict[str, str] = {}
         for worker, name in names.items():
             node = name if by_worker else str(hosts.get(worker))
-            if not is_safe(node):
+            if not SAFE.fullmatch(node):
                 problem(f"a worker at {worker} calls its node {node!r}, which can't be a file's name")
             else:
                 nodes.setdefault(node, worker)

@@ -18,7 +18,6 @@ _HEADINGS = {
     Agreement.SAME: "Findings that agree",
     Agreement.OPEN: "Findings that can't be compared",
 }
-_LONGEST_SETTING = 60
 _COLUMNS = ("value", "unit", "low", "high", "outcome")
 
 
@@ -38,8 +37,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _setting(value: Any) -> str:
-    text = "—" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_SETTING else f"{text[: _LONGEST_SETTING - 1]}…"
+    return "—" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _blocks(comparison: Comparison, block: str, escaped: Callable[[str], str]) -> str:

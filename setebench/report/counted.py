@@ -13,10 +13,6 @@ from setebench.counters.protocol import Count
 from setebench.report.text import in_columns
 from setebench.text import visible
 
-KIND = "counters stat"
-TEXTS = ("event", "unit", "region")
-"""Columns to the left."""
-
 
 def render(counted: Counted, form: str) -> str:
     """The text of `counted` in the form table or json, where words that are no UTF-8 become valid text."""
@@ -24,7 +20,7 @@ def render(counted: Counted, form: str) -> str:
         return table(counted)
     document = {
         "schema": SCHEMA,
-        "kind": KIND,
+        "kind": "counters stat",
         "tool": store.this_tool(),
         "program": counted.command,
         "process": None,  # since 0.2 only programs that are started are counted
@@ -88,7 +84,7 @@ def table(counted: Counted) -> str:
         ("regions\n", ["region", "calls", "seconds", *names], in_regions),
     ):
         if lines:
-            blocks.append(title + in_columns(lines, heads, set(heads) - set(TEXTS)))
+            blocks.append(title + in_columns(lines, heads, set(heads) - {"event", "unit", "region"}))
     if notes := dict.fromkeys(_notes(counted)):
         blocks.append("\n".join(notes))
     return "\n\n".join(blocks) + "\n"

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from setebench.cli.doctor import doctor, print_checks
+from setebench.cli.doctor import checks, doctor, print_checks
 from setebench.errors import UsageError
-from setebench.host.doctor import checks
 from setebench.host.doctor.reports import BracketReport, Check, ClockReport, PageReport, Status
 from setebench.host.environment import read_environment
 
@@ -40,9 +39,9 @@ def by_name(found: list[Check]) -> dict[str, Check]:
 def of_machine(
     name: str, clock: ClockReport | None = None, pages: PageReport | None = None, cpu: int | None = None
 ) -> dict[str, Check]:
-    measured = {"clock": clock, "pages": pages}
-    known = {name: each for name, each in measured.items() if each is not None}
-    return by_name(checks(read_environment(MACHINES / name), cpu, **known))
+    nothing = "nothing was measured"
+    reports = {"clock": clock or nothing, "pages": pages or nothing, "counters": nothing}
+    return by_name(checks(read_environment(MACHINES / name), cpu, reports))
 
 
 def statuses(found: dict[str, Check], *names: str) -> list[str]:

@@ -73,9 +73,6 @@ class CounterReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-NOTHING = "nothing was measured"
-
-
 def row(name: str, found: str | None, status: Status | bool, meaning: str, advice: str = "") -> Check:
     """A check; True is good, False is a note, and nothing found is unknown. `advice`: what to do where it isn't
     good."""

@@ -12,7 +12,6 @@ from setebench.host.doctor.reports import BAD, GOOD, UNKNOWN, Check, CounterRepo
 from setebench.host.environment import Environment
 
 FEW_COUNTERS = 4  # cores have at least so many for each thread; fewer are free where others hold some
-DEVICES = {"readable": "readable", "absent": "no MSR device", "unreadable": "the MSR device can't be read"}
 
 
 def rights_checks(environment: Environment, counters: CounterReport | str) -> Iterator[Check]:
@@ -62,7 +61,7 @@ def rights_checks(environment: Environment, counters: CounterReport | str) -> It
     )
     yield row(
         "MSR access",
-        DEVICES.get(rights.msr or ""),
+        rights.msr,
         rights.msr == "readable",
         "Where it may be written too, scenarios with --msr switch prefetchers off for a while, and put them back.",
         "Nothing is lost. As root, 'modprobe msr' offers the device where the kernel has it.",

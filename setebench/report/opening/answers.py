@@ -33,8 +33,7 @@ class Answers:
 
     def value(self, parameter: str) -> Any:
         """The bare value, None where there is none."""
-        finding = self.get(parameter)
-        return None if finding is None else finding.value
+        return getattr(self.findings.get(parameter), "value", None)
 
     def text(self, parameter: str) -> str:
         """The value with its unit, `open` where it was measured without an answer, empty where it was not measured."""
