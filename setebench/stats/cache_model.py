@@ -24,10 +24,10 @@ DRAWS = 8
 
 
 class Policy(NamedTuple):
-    """A replacement policy: its `name` in findings and the `kind` of state it keeps. Kind "ages" also uses `rules`,
-    seven numbers (letters as in the module's docstring): the ages after a hit on age 3 and on age 2 (H); the age n of a
-    new line, and m, where only one new line in m gets age n, and others age 3 (M); the number of the rule that chooses
-    a victim (R) and of the rule that raises ages (U); 1 if ages are raised on a miss only (UMO), else 0."""
+    """A replacement policy: its `name` in findings and the `kind` of state it keeps. Kind "ages" also has `rules`,
+    seven numbers (letters as in the module's docstring). H: the ages after a hit on age 3 and on age 2. M: an age n and
+    a number m; one new line in m gets age n, the others age 3. R: the number of the rule that chooses a victim. U: the
+    number of the rule that raises ages. UMO: 1 if ages are raised on a miss only, else 0."""
 
     name: str
     kind: str
@@ -121,8 +121,8 @@ class _Set:
 
 
 def missed(policy: Policy, ways: int, lines: Lines, moved: bool = False) -> Numbers:
-    """Return the probability, shape (n, loads), that each load of each sequence in `lines` (line numbers, shape (n,
-    loads)) misses an initially empty set. All loads reach this cache, as nearer caches lose the lines in between. With
+    """Return the probability that each load of each sequence in `lines` (line numbers) misses a set of so many `ways`,
+    empty at first; shapes (n, loads). All loads reach this cache, as nearer caches lose the lines in between. With
     `moved` the cache is exclusive: it is filled by evictions of the level before, and lines that hit leave it."""
     rng, chance = np.random.default_rng(1), policy.kind == "random" or policy.rules[3] > 1
     found = []

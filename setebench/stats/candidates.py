@@ -19,9 +19,10 @@ Numbers = NDArray[np.float64]
 def likeliest(
     observed: Numbers, errors: Mapping[str, Numbers], candidates: Mapping[str, Numbers], ratio: float
 ) -> dict[str, float]:
-    """Compare `observed`, shape (n,), with the predictions of one or more `candidates` (by name, shape (n,)), scaled to
-    fit, whose standard `errors` are > 0 (by name, shape (n,)). Return the most likely one first and all at least
-    1 / `ratio` as likely, each with its chi-squared p-value: how likely so large a misfit of a true candidate is."""
+    """Return the `candidates` that are at least 1 / `ratio` as likely as the likeliest, which comes first, each with
+    its chi-squared p-value: how likely so large a misfit of a true candidate is. Candidates are predictions by name of
+    the vector `observed`; they are scaled to fit it, and have standard `errors` > 0 by name. Vectors have shape
+    (n,)."""
     likelihood, fits = dict[str, float](), dict[str, float]()
     for name, predicted in candidates.items():
         weights = 1.0 / errors[name] ** 2

@@ -77,7 +77,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def over_epochs(values: ArrayLike) -> Estimate:
-    """Return the mean of finite epoch means, shape (epochs,); one epoch's error is infinite, no epochs give NaN."""
+    """Return the mean of epochs' `values` (finite, shape (epochs,)); one epoch's error is infinite, none give NaN."""
     means = np.asarray(values, dtype=np.float64)
     if len(means) < 2:
         return Estimate(value=float(means[0]) if len(means) else math.nan, error=math.inf, degrees=0)

@@ -38,9 +38,10 @@ class JumpParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Jump:
-    """Result of a search: time jumps after `last` requests (None if no jump was found up to `most` requests). A round
-    votes for one place of the jump; those with enough votes range from `low` to `high`, and `certain` says that few
-    rounds voted for a larger one. `times` has the least time of each number of requests, in memory latencies."""
+    """Result of a search for the number of requests that are served at once: with one more, their total time jumps.
+    `last` is that number, or None if time doesn't jump up to `most` requests. Each round of measurements votes for a
+    number. Those with enough votes range from `low` to `high`; `certain` says that few rounds voted for a larger one.
+    `times` maps each number of requests to its least time, in memory latencies."""
 
     last: int | None
     low: int = 0
@@ -51,8 +52,8 @@ class Jump:
 
 
 class Search:
-    """Search for the number of requests after which the time that `ask` returns jumps. `between` are the least and the
-    largest number to try; `near` is the expected number, which is tried first."""
+    """Search for the number of requests after which the time that `ask` returns jumps; it starts when constructed.
+    `between` are the least and the largest number to try; `near` is the expected number, which is tried first."""
 
     def __init__(self, ask: Ask, between: tuple[int, int], rng: np.random.Generator, near: int | None = None) -> None:
         self.params, self._ask, self._rng = JumpParams(), ask, rng

@@ -63,9 +63,10 @@ class Clock(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """A fitted mixture: the components' latencies (`cycles`, shape (components,)); the share of loads that each serves
-    (`weights`, shape (sizes + 1, components), one row per working set, the last row for flushed lines); and the
-    log-likelihood per chain of each row (`likelihood`, shape (sizes + 1,))."""
+    """A fitted mixture of components, each of them loads of one latency (roughly a cache level). `cycles` are the
+    components' latencies, shape (components,). `weights` are the shares of loads that each serves, shape (sizes + 1,
+    components), a row per working set and a last row for flushed lines. `likelihood` is the log-likelihood per chain of
+    each row."""
 
     cycles: Numbers
     weights: Numbers
@@ -73,9 +74,10 @@ class Mixture(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A cache level: mean latency in `cycles`, the range of its components' latencies (`low`, `high`), and the range of
-    latencies that are closer to it than to another level (`begins`, `stops`); the share of each working set's loads
-    that it serves (`weights`) and that the levels before it serve (`nearer`), shapes (sizes,)."""
+    """A cache level, made of one or more components of a mixture. `cycles` is its mean latency; its components'
+    latencies lie between `low` and `high`; latencies between `begins` and `stops` are closer to it than to another
+    level. `weights` are the shares of each working set's loads that it serves, `nearer` those that all levels before it
+    serve, shapes (sizes,)."""
 
     cycles: float
     low: float
@@ -198,8 +200,8 @@ class _Readings:
 
 def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, params: LevelsParams) -> Mixture:
     """Return the mixture, by ascending latency, that best explains the chains of `sources`: working sets of ascending
-    size, then flushed lines. The fit starts from the latencies `begin` (cycles; level 1's is among them), and adds
-    components as long as the likelihood gains enough."""
+    size, then flushed lines. `clock` has the errors of readings. The fit starts from the latencies `begin` (cycles;
+    level 1's is among them), and adds components as long as the likelihood gains enough."""
     cycles = np.array(sorted(begin))
     private = float(params.near * cycles[1]) if len(cycles) > 2 else np.inf
     readings = _Readings(sources, clock, private, params)

@@ -53,14 +53,14 @@ def spread(values: Numbers) -> Spread:
 
 
 def tail(distances: Numbers, degrees: ArrayLike) -> Numbers:
-    """Return two-sided p-values of distances (in spreads, any shape) by Student's t; 1 without `degrees` of freedom."""
+    """Return two-sided p-values by Student's t of `distances` (in spreads, any shape); 1 without degrees of freedom."""
     known = np.asarray(degrees)
     found: Numbers = np.where(known < 1, 1.0, 2 * special.stdtr(np.maximum(known, 1), -np.abs(distances)))
     return found
 
 
 def limit(probability: float, degrees: float) -> float:
-    """Return the distance (in spreads) that has this two-sided p-value by Student's t; infinite without `degrees`."""
+    """Return the distance in spreads of two-sided p-value `probability` by Student's t; infinite without `degrees`."""
     return -float(special.stdtrit(degrees, probability / 2)) if degrees >= 1 else float("inf")
 
 
@@ -78,8 +78,9 @@ Counts = NDArray[np.int64]
 
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True):
-    """Summary of each node's runs, shapes (nodes,): `mean` and number of `runs`; the variance of a run about that mean
-    (`own`, NaN for a single run) with `degrees` of freedom; the mean square of the runs' reported errors (`stated`)."""
+    """Summary of each node's (machine's) runs; all arrays have shape (nodes,). `mean` is the mean of the node's
+    results, `runs` is their number. `own` is the variance of a result about that mean, NaN for a single run, and has
+    `degrees` of freedom. `stated` is the mean square of the errors that the runs report."""
 
     mean: Numbers
     runs: Counts
@@ -89,10 +90,12 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Components(msgspec.Struct, frozen=True, kw_only=True):
-    """Components of variance: `within` is that of a run about its node's mean, `between` that of nodes about their
-    centre. If no node has `repeated` runs, `within` is what runs report, and `between` includes the rest of the
-    variance of runs. `means` has centre and spread of the nodes' means. Per node, shape (nodes,), `variance` is that of
-    its distance from the centre, and `degrees` are those of freedom of Student's t for that distance."""
+    """Components of the variance of one quantity, measured by runs on several nodes (machines). `within` is the
+    variance of runs about their node's mean, `between` the variance of nodes about their common centre. `repeated` says
+    whether some node has several runs. If none has, `within` comes from the errors that runs report, and `between` has
+    the rest of the runs' variance. `means` has centre and spread of the nodes' means. For each node, shape (nodes,),
+    `variance` is the variance of its distance from the centre, `degrees` are degrees of freedom of Student's t for
+    it."""
 
     within: float
     between: float
@@ -121,8 +124,8 @@ def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int
 def components(runs: Runs) -> Components:
     """Return the variance components of the runs of one node or more. A node whose runs scatter more than other nodes',
     or report larger errors, gets its own larger variance, so that one disturbed run among several doesn't make it an
-    outlier. For a node with one run, a disturbance can't be told from an odd node: if the variance that the run reports
-    is below half of the node's, it gets one degree of freedom, so that only an extreme distance is significant."""
+    outlier. With a single run, a disturbance can't be told from an odd node: if the run reports less than half of the
+    node's variance, the node gets one degree of freedom, so that only an extreme distance is significant."""
     several = ~np.isnan(runs.own)
     repeated = bool(several.any())
     pooled = _pooled(runs.own[several], runs.degrees[several])
@@ -161,9 +164,10 @@ Codes = NDArray[np.int64]
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """Answers as integer codes: for each node in `present` (node numbers, ascending) the `answer` of most of its runs,
-    and `p`, the probability of so many such runs if the node's true answer were `usual`, that of most nodes; shapes
-    (nodes,). `stray` is an upper estimate of the rate at which a run disagrees with its node."""
+    """Categorical answers, as integer codes, of the nodes (machines) that ran a measurement. `present` are the numbers
+    of nodes with runs, ascending. `answer` is what most runs of each node say, `usual` is what most nodes say. `p` is
+    small if a node differs: it is the probability that so many of its runs give its answer by chance although `usual`
+    is true. `stray` is an upper estimate of the rate at which a run disagrees with its node. Shapes are (nodes,)."""
 
     present: Codes
     answer: Codes
@@ -173,9 +177,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answers(node: NDArray[np.integer], code: NDArray[np.integer], nodes: int) -> Answers:
-    """Return each node's commonest answer, and the probability that so many of its runs give it by chance: 1 if most
-    nodes give the same, or if less than half of its runs do. `node` (numbers below `nodes`) and `code` (the answer,
-    from 0) describe the runs in any order, shape (runs,)."""
+    """Find nodes whose runs answer otherwise than most nodes. `node` (numbers below `nodes`) and `code` (the answer,
+    from 0) describe the runs in any order, shape (runs,). The p-value of a node is 1 if its commonest answer is that of
+    most nodes, or if no more than half of its runs give this answer."""
     kinds = int(code.max()) + 1
     pairs, counts = np.unique(node.astype(np.int64) * kinds + code, return_counts=True)
     owners, codes = pairs // kinds, pairs % kinds

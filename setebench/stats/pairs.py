@@ -29,8 +29,8 @@ PARAMS = PairsParams()
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
     """Samples of one run of a paired probe. The columns of `ticks`, shape (samples, questions + 3), are the reference,
-    the empty interval, the questions, and the reference again. The other fields are the clock's step in ticks, the core
-    cycles of the reference, and the number of memory accesses in the longest question (1 if there are none)."""
+    the empty interval, the questions, and the reference again. `step_ticks` is the clock's step, `reference_cycles` are
+    core cycles of the reference, `accesses` are memory accesses in the longest question (1 if there are none)."""
 
     ticks: NDArray[np.int64]
     step_ticks: float
@@ -50,7 +50,7 @@ def interquartile_mean(values: Numbers) -> float:
 
 
 def bracket_ticks(paired: Paired) -> float:
-    """Return the ticks that reading the clock (a bracket) adds to an interval: the mean undisturbed empty interval."""
+    """Return the ticks that reading the clock adds to an interval: the mean undisturbed empty interval of `paired`."""
     empty = paired.ticks[:, 1].astype(np.float64)
     return float(empty[empty <= np.median(empty) + 2 * max(paired.step_ticks, _jitter(empty))].mean())
 
@@ -97,9 +97,9 @@ def cycles(paired: Paired, question: int = 0) -> Numbers:
 
 
 def located(paired: Paired, question: int = 0) -> float:
-    """Return the core cycles of a question: the references' known cycles times the interquartile mean of the ratio of
-    question to references over samples. If a question lasts fewer than `coarse_steps` clock steps, the ratio of the
-    sums of ticks is used instead. NaN if too few samples are undisturbed."""
+    """Return the core cycles of question number `question`: the references' known cycles times the interquartile mean
+    of the ratio of question to references over samples. If a question lasts fewer than `coarse_steps` clock steps, the
+    ratio of the sums of ticks is used instead. NaN if too few samples are undisturbed."""
     body, references = _selected(paired, question, PARAMS)
     if len(body) < PARAMS.least:
         return float("nan")

@@ -40,7 +40,8 @@ Risen = tuple[float, float, float]
 
 
 class Step(NamedTuple):
-    """A step from a plateau of cost `before` to one of cost `behind` (cycles), at the position `risen`."""
+    """A rise of a cost curve between two plateaus, whose costs are `before` it and `behind` it (cycles). `risen` has
+    the numbers of pages (or lines) at which 1/4, 1/2 and 3/4 of the rise are reached."""
 
     before: float
     behind: float
@@ -65,7 +66,7 @@ def plateau(numbers: Numbers, cost: Numbers, before: float) -> slice | None:
 
 def steps(numbers: Numbers, cost: Numbers) -> list[Step]:
     """Return all steps of `cost` (cycles, shape (n,)) over ascending `numbers` of pages (shape (n,)), each between two
-    plateaus. Cost is counted above that of small numbers, so the first plateau has cost 0."""
+    plateaus. The first plateau has cost 0: callers subtract the cost at small numbers from `cost` before."""
     before, found = 0.0, list[Step]()
     while (part := plateau(numbers, cost, before)) is not None:
         behind = float(np.median(cost[part]))

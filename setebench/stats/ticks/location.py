@@ -16,7 +16,7 @@ the 10 % to the 90 % quantile, at least one clock step. Memory refresh and bank 
 
 
 def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
-    """Return a mask, shape (n,), of the samples (ticks, shape (n,)) that no stall hit, by `STALL_SPANS`."""
+    """Return a mask of the samples (ticks, shape (n,)) that no stall hit; `step_ticks` is the step of the clock."""
     low, middle, high = np.quantile(ticks, (0.1, 0.5, 0.9))
     span = max(float(high - low), step_ticks, 1.0)
     without_stalls: NDArray[np.bool_] = ticks <= middle + STALL_SPANS * span
@@ -24,6 +24,6 @@ def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np
 
 
 def mean_ticks(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> float:
-    """Return the mean, in ticks, of the samples (shape (n,)) that no stall hit; if the samples' starts were dithered it
-    is unbiased even where it is shorter than a step of the clock."""
+    """Return the mean, in ticks, of the samples (shape (n,)) that no stall hit. If the samples' starts were dithered it
+    is unbiased even where it is shorter than `step_ticks`, the step of the clock."""
     return float(ticks[undisturbed(ticks, step_ticks)].mean())

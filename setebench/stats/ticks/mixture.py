@@ -32,8 +32,8 @@ UNSEEN = 3.0
 
 
 class Shares(NamedTuple):
-    """For several sets of loads, the share (0 to 1) that each of the `levels` served: `value` with its 95 % interval
-    `low` to `high`, each of shape (sets, levels). If a stall hit all loads of a set, its values are NaN."""
+    """For several sets of loads, the share (0 to 1) that each of the `levels` served: `value`, and its 95 % interval
+    from `low` to `high`, each of shape (sets, levels). If a stall hit all loads of a set, its values are NaN."""
 
     levels: tuple[str, ...]
     value: Fractions
