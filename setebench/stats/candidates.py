@@ -21,8 +21,7 @@ def likeliest(
 ) -> dict[str, float]:
     """Return the `candidates` that are at least 1 / `ratio` as likely as the likeliest, which comes first, each with
     its chi-squared p-value: how likely so large a misfit of a true candidate is. Candidates are predictions by name of
-    the vector `observed`; they are scaled to fit it, and have standard `errors` > 0 by name. Vectors have shape
-    (n,)."""
+    the vector `observed`; they are scaled to fit it, and have standard `errors` > 0 by name; shapes (n,)."""
     likelihood, fits = dict[str, float](), dict[str, float]()
     for name, predicted in candidates.items():
         weights = 1.0 / errors[name] ** 2

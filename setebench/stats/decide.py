@@ -1,5 +1,5 @@
 """Build findings (records of one parameter: value, unit, interval, outcome, reason), one function for each outcome.
-`parameter` is its name, such as "cache.l1.size"; `method` says in words how it was measured; `evidence` is the name of
+`parameter` is a name such as "cache.l1.size", `method` says in words how it was measured, and `evidence` is the name of
 the entry in the result file that shows it."""
 
 from __future__ import annotations

@@ -63,10 +63,10 @@ class Clock(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """A fitted mixture of components, each of them loads of one latency (roughly a cache level). `cycles` are the
-    components' latencies, shape (components,). `weights` are the shares of loads that each serves, shape (sizes + 1,
-    components), a row per working set and a last row for flushed lines. `likelihood` is the log-likelihood per chain of
-    each row."""
+    """A fitted mixture of components (loads of one latency, roughly those of a cache level). `cycles` are the
+    components' latencies, shape (components,). `weights` are shares of loads that each serves, shape (sizes + 1,
+    components), a row per working set and a last row for flushed lines. `likelihood` is each row's log-likelihood per
+    chain."""
 
     cycles: Numbers
     weights: Numbers
@@ -74,10 +74,10 @@ class Mixture(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A cache level, made of one or more components of a mixture. `cycles` is its mean latency; its components'
-    latencies lie between `low` and `high`; latencies between `begins` and `stops` are closer to it than to another
-    level. `weights` are the shares of each working set's loads that it serves, `nearer` those that all levels before it
-    serve, shapes (sizes,)."""
+    """A cache level, made of components of a mixture. `cycles` is its mean latency; its components' latencies lie
+    between `low` and `high`; those between `begins` and `stops` are closer to it than to another level. `weights` are
+    shares of each working set's loads that it serves, `nearer` those that all levels before it serve, shapes
+    (sizes,)."""
 
     cycles: float
     low: float

@@ -94,8 +94,7 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
     variance of runs about their node's mean, `between` the variance of nodes about their common centre. `repeated` says
     whether some node has several runs. If none has, `within` comes from the errors that runs report, and `between` has
     the rest of the runs' variance. `means` has centre and spread of the nodes' means. For each node, shape (nodes,),
-    `variance` is the variance of its distance from the centre, `degrees` are degrees of freedom of Student's t for
-    it."""
+    `variance` is the variance of its distance from the centre, with Student's t of so many `degrees` of freedom."""
 
     within: float
     between: float
