@@ -60,6 +60,8 @@ def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, **value
     The exit status is 0 whatever is found, and 1 with --no-wait if another measurement is running.
     """
     progress, record = Progress(values["quiet"]), values["record"]
+    if record is not None and record.suffix != ".npz":
+        raise UsageError(f"{str(record)!r} must end in .npz, or no machine file could name it")
     for path in filter(None, (bundle, record)):
         store.check_target(path, force)
     found = examine(cpu, progress)

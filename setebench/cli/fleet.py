@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -27,12 +27,10 @@ from setebench.cli.options import (
 )
 from setebench.cli.output import Output, Progress
 from setebench.errors import DIFFERS, SetebenchError, UsageError
+from setebench.fleet.reading import Folder, Plan
+from setebench.fleet.run import Place, Run, by_dask, by_slurm, by_ssh, perform
 from setebench.report.accuracy import repeated
 from setebench.report.fleet import FORMS
-
-if TYPE_CHECKING:
-    from setebench.fleet.run import Place
-
 
 MACHINES = 12
 """Simulated machines that are run, from whose runs those of all nodes are drawn."""
@@ -113,9 +111,6 @@ def run(**values: Any) -> None:
 
     Exit status: 0 all answered, 1 some answers are missing, 2 bad use, 130 interrupted.
     """
-    from setebench.fleet.reading import Folder, Plan
-    from setebench.fleet.run import Run
-
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is printed here, in a line each
     own = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
     plan = Plan(scenarios=tuple(map(checked_scenario, values["scenarios"])) or (NAME,), **own)
@@ -132,13 +127,11 @@ def run(**values: Any) -> None:
 
 
 def _place(values: dict[str, Any], problem: Any) -> AbstractContextManager[Place]:
-    from setebench.fleet import run
-
     if sum(values[name] is not None for name in ("address", "slurm", "hosts")) != 1:
         raise UsageError("name one place: --on ADDRESS, --slurm [PARTITION] or --hosts FILE")
     if values["address"] is not None:
-        return run.by_dask(values["address"], values["workers_are_nodes"], problem)
-    return nullcontext(run.by_ssh(values["hosts"]) if values["hosts"] else run.by_slurm(values["slurm"]))
+        return by_dask(values["address"], values["workers_are_nodes"], problem)
+    return nullcontext(by_ssh(values["hosts"]) if values["hosts"] else by_slurm(values["slurm"]))
 
 
 @fleet.command()
@@ -205,9 +198,6 @@ def repeat(**values: Any) -> None:
     Each run has its own seed, counted from --seed on, and is kept in DIR. The same command continues where it was
     stopped; with a larger -n it adds runs.
     """
-    from setebench.fleet.reading import Folder, Plan
-    from setebench.fleet.run import Place, Run, perform
-
     target = Output.choose(values)
     name = checked_scenario(values["scenario"])
     own = {key: values[key] for key in ("machine", "cpu", "seed", "fast", "runs")}

@@ -25,6 +25,11 @@ from setebench.cli.options import (
 )
 from setebench.cli.output import Output, Progress, print_text
 from setebench.errors import DIFFERS
+from setebench.sim import spec
+from setebench.sim.files import loader
+from setebench.sim.files.dump import dump
+from setebench.sim.truth.document import truth_document
+from setebench.truth.twin import as_toml, make_twin, twin_of_file
 
 NAME_HELP = "NAME is a shipped machine (see 'setebench sim list'), random:SEED, or the path of a .toml file."
 
@@ -40,8 +45,6 @@ def sim() -> None:
 @sim.command("list")
 def list_machines() -> None:
     """List the machines that come with setebench."""
-    from setebench.sim.files import loader
-
     rows = [*loader.shipped(), ("random:SEED", "drawn from SEED, any whole number; the same for the same SEED")]
     width = max(len(name) for name, _ in rows)
     print_text("".join(f"{name:<{width}}  {description}\n" for name, description in rows))
@@ -54,9 +57,6 @@ def show_machine(name: str) -> None:
 
     A shipped one comes as it is, with the source of each value; any other with every field, defaults included.
     """
-    from setebench.sim.files import loader
-    from setebench.sim.files.dump import dump
-
     shipped = loader.presets().get(name)
     print_text(shipped.read_bytes() if shipped else dump(loader.load(name)))
 
@@ -64,8 +64,6 @@ def show_machine(name: str) -> None:
 @sim.command()
 def schema() -> None:
     """Print what a machine file may have: every field with its meaning, range and default, as a JSON Schema."""
-    from setebench.sim import spec
-
     print_text(store.pretty(msgspec.json.schema(spec.Machine)))
 
 
@@ -74,9 +72,6 @@ def schema() -> None:
 @output_options
 def truth(name: str, **values: Any) -> None:
     """Print the true parameters of NAME, by the names of findings."""
-    from setebench.sim.files import loader
-    from setebench.sim.truth.document import truth_document
-
     target = Output.choose(values)
     target.deliver(truth_document(loader.load(name), name, datetime.now(UTC)))
 
@@ -93,8 +88,6 @@ def twin_command(result: Path, **values: Any) -> None:
     Each field says whether it was measured (with its interval), bounded, or assumed (with the reason), in the table
     [origins].
     """
-    from setebench.truth.twin import as_toml, make_twin
-
     output = Output.choose(values)
     output.write(as_toml(make_twin(store.load(result))))
 
@@ -114,12 +107,10 @@ twin_options = several(
 
 def _twin_and_request(values: dict[str, Any], minutes: float | None) -> tuple[Any, Any, Any]:
     """The result, its twin, or the one of a file, and what to measure."""
-    from setebench.sim.files.loader import read_file
-    from setebench.truth.twin import make_twin, twin_of_file
     from setebench.truth.verify.check import Request
 
     document, file = store.load(values["result"]), values["file"]
-    twin = make_twin(document) if file is None else twin_of_file(read_file(str(file)), str(file))
+    twin = make_twin(document) if file is None else twin_of_file(loader.read_file(str(file)), str(file))
     how = {name: values[name] for name in ("machine", "cpu", "seed")}
     return document, twin, Request(minutes=values["minutes"] or minutes, trials=values["probes"], **how)
 
@@ -165,7 +156,6 @@ def fit_command(**values: Any) -> None:
     Exit status: 0 written, 1 it could not be run, 2 bad use.
     """
     from setebench.truth.fit import fit
-    from setebench.truth.twin import as_toml
 
     output = Output.choose(values)
     _, twin, request = _twin_and_request(values, 10.0)
