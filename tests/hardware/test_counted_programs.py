@@ -65,8 +65,7 @@ SURROUNDINGS = """
 import os, sys
 status = open("/proc/self/status").read().splitlines()
 print(os.getcwd(), os.getpgrp(), os.getsid(0), sorted(os.listdir("/proc/self/fd")))
-signals = dict(line.split(":\\t") for line in status if line.startswith(("SigBlk", "SigIgn", "SigCgt")))
-print({name: int(mask, 16) & ~(3 << 31) for name, mask in signals.items()})  # 32 and 33 are the C library's own
+print([line for line in status if line.startswith(("SigBlk", "SigIgn", "SigCgt", "Threads"))])
 print(sorted(name for name in os.environ if name != "SETEBENCH_REGIONS"))
 """
 

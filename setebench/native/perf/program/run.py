@@ -1,7 +1,7 @@
 """Counting one run of a program, from its first instruction to its end.
 
-A shell, a child of ours, stops itself. What is opened for it in the meantime with `enable_on_exec` begins to count as
-the kernel replaces it by the program, so nothing of ours is counted and nothing of the program is missed. It has our
+A child of ours waits at a pipe. What is opened for it in the meantime with `enable_on_exec` begins to count as the
+kernel replaces it by the program, so nothing of ours is counted and nothing of the program is missed. It has our
 standard input, output and error, working directory, environment, process group and limits, and the signals as we were
 given them.
 
@@ -11,6 +11,7 @@ itself: Ctrl-C on a terminal reaches the program as well as us, `kill` reaches u
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 
@@ -47,43 +48,81 @@ class NotStarted(SetebenchError):
         self.status = status
 
 
-@contextmanager
-def _held(command: Sequence[str], environment: Mapping[str, str], mask: set[int]) -> Iterator[int]:
-    """A process that becomes `command` when it gets SIGCONT, with these signals blocked; killed where the context ends
-    with an error before it has ended.
+class Held:
+    """A program that waits for its exec, as process `process`. A context at whose end it is ended unless it was
+    released."""
 
-    Raises `NotStarted` for what can't be started, `UnsupportedError` for a program that can't be counted."""
-    known, path = repr(command[0]), shutil.which(command[0], path=environment.get("PATH"))
-    if path is None and os.path.exists(command[0]) and os.sep in command[0]:
-        raise NotStarted(f"{known} can't be executed: it is no program, or not yours to run", NOT_EXECUTABLE)
-    if path is None:
-        raise NotStarted(f"the program {known} was not found: there is no such file, or not in PATH", NOT_FOUND)
-    if _gets_other_rights(path):
-        raise UnsupportedError(OTHER_RIGHTS.format(command[0]))
-    try:
-        shell = ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", *command]
-        process = os.posix_spawn("/bin/sh", shell, environment, setsigmask=mask, setsigdef=_CHANGED_BY_PYTHON)
-    except (OSError, ValueError) as error:
-        raise NotStarted(f"{known} can't be executed: {error}", NOT_EXECUTABLE) from error
-    try:
-        os.waitpid(process, os.WUNTRACED)
-        yield process
-    except BaseException:
-        with suppress(ChildProcessError):  # it has ended
-            if os.waitpid(process, os.WNOHANG) == (0, 0):
-                os.kill(process, signal.SIGKILL)
-                os.waitpid(process, 0)
-        raise
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], mask: set[int]) -> None:
+        """A child that becomes `command` when it is released, with these blocked signals."""
+        self._program = command[0]
+        waits, self._go = os.pipe()
+        self._failure, failure = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            os.close(self._go)
+            _become(command, environment, mask, (waits, failure))
+        os.close(waits)
+        os.close(failure)
+        self._waits = True
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._waits:
+            self._ended()
+            os.waitpid(self.process, 0)
+
+    def release(self) -> None:
+        """Let the program begin. Raises `NotStarted`; then the process is gone."""
+        with suppress(BrokenPipeError):
+            os.write(self._go, b"x")
+        if failure := self._ended():
+            os.waitpid(self.process, 0)
+            known, number = repr(self._program), int(failure)
+            if number in (errno.ENOENT, errno.ENOTDIR):
+                raise NotStarted(f"the program {known} was not found: there is no such file, or not in PATH", NOT_FOUND)
+            raise NotStarted(f"{known} can't be executed: {os.strerror(number)}", NOT_EXECUTABLE)
+
+    def _ended(self) -> bytes:
+        """What the child says before it is gone, nothing at an exec; one that still waits ends without."""
+        self._waits = False
+        os.close(self._go)
+        with os.fdopen(self._failure, "rb") as said:
+            return said.read()
 
 
-def _gets_other_rights(path: str) -> bool:
-    """Whether a program runs with another user's or group's rights, or may not be read: at its exec the kernel removes
+def gets_other_rights(program: str, environment: Mapping[str, str]) -> bool:
+    """Whether `program` runs with another user's or group's rights, or may not be read: at its exec the kernel removes
     all events of others from it (fs/exec.c, `begin_new_exec`), which then read what was counted in the microseconds
-    before."""
+    before. False for what can't be found."""
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None:
+        return False
     file = os.stat(path)
     user = file.st_mode & stat.S_ISUID and file.st_uid != os.geteuid()
     group = file.st_mode & stat.S_ISGID and file.st_gid != os.getegid()
     return bool(user or group or not os.access(path, os.R_OK))
+
+
+def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[int], pipes: tuple[int, int]) -> NoReturn:
+    """Nothing that runs here may write to what the parent has buffered, or run its exit handlers. Signals are as they
+    were before Python changed some; a handler of ours would run in place of the program's end."""
+    waits, failure = pipes
+    number = errno.EINVAL
+    try:
+        if os.read(waits, 1):
+            for each in signal.valid_signals():
+                if each in _CHANGED_BY_PYTHON or callable(signal.getsignal(each)):
+                    signal.signal(each, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.execvpe(command[0], list(command), dict(environment))
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None) or number
+    finally:
+        with suppress(OSError):
+            os.write(failure, str(number).encode())
+        os._exit(NOT_FOUND)
 
 
 # -- counting it ------------------------------------------------------------------------------------------------------
@@ -127,15 +166,17 @@ def run_program(
     with _blocked_signals() as mask, RegionFile(situation) as regions:
         environment = {**os.environ, VARIABLE: regions.path}
         with (
-            _held(command, environment, mask) as process,
-            Counters(job.wanted, situation, process, Flag.INHERIT | Flag.ENABLE_ON_EXEC) as counters,
+            Held(command, environment, mask) as held,
+            Counters(job.wanted, situation, held.process, Flag.INHERIT | Flag.ENABLE_ON_EXEC) as counters,
         ):
             if len(counters.failed) == len(job.wanted):
                 names = ", ".join(each.name for each in job.wanted[:6])
                 raise UnsupportedError(f"{names} can't be counted here: {counters.failed[job.wanted[0].name].reason}")
+            if gets_other_rights(command[0], environment):
+                raise UnsupportedError(OTHER_RIGHTS.format(command[0]))
             regions.offer(counters)
             for each in observers:
-                each.open(process, counters)
+                each.open(held.process, counters)
             rows: list[Interval] = []
             before: dict[str, Count] = {}
 
@@ -151,8 +192,8 @@ def run_program(
 
             counters.begin()
             begin = time.monotonic()
-            os.kill(process, signal.SIGCONT)
-            ending = _until_end(process, begin, job, tick)
+            held.release()
+            ending = _until_end(held.process, begin, job, tick)
             counts = counters.read() if job.interval is None else tick(ending["elapsed"])
             run = Run(counts=counts, intervals=rows, regions=regions.regions(), notes=regions.notes(), **ending)
             return run, [
