@@ -105,8 +105,10 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="place of the first machine in the list")
     parser.add_argument("--probes", type=int, default=240)
     options = parser.parse_args()
-    done = read(options.answers)[1] if options.question == "found" else {}
-    for place in range(options.first, options.first + options.machines):
+    if (options.question == "found") != (options.answers is not None):
+        parser.error("found takes --answers, the others don't")
+    done = read(options.answers)[1] if options.answers is not None else {}
+    for place in range(options.first, min(options.first + options.machines, len(done) + 1 if done else 1 << 30)):
         digest = hashlib.sha256(f"twins of findings {place}".encode()).digest()
         number = int.from_bytes(digest[:4], "big") % 1_000_000
         name = sorted(done)[place - 1] if done else f"random:{number}"

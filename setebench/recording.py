@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
+from itertools import chain
 from types import FunctionType, SimpleNamespace
 from typing import Any, get_origin, get_type_hints
 
@@ -35,6 +36,7 @@ from setebench.probe import Probe
 EVIDENCE_PREFIX = "recording."
 MOST_TICKS = 1 << 26  # half a gigabyte, twice what the longest scenario answers on a CPU of today
 MOST_JOURNAL_BYTES = 1 << 25  # unpacked; a call takes some thirty
+MOST_NAMED = 1 << 14  # CPUs in all lists of them, twice Linux's limit; scenarios go through pairs of CPUs
 
 CAPABILITIES = (BindsMemory, SwitchesPrefetchers, CountsEvents, RunsLoops)
 """Protocols of methods that not every machine has; a recording names them."""
@@ -186,8 +188,10 @@ class Replay:
     """A machine that answers as a recording says, as long as the calls are the same."""
 
     def __init__(self, recording: Recording) -> None:
-        sizes = (recording.facts.line_size, *recording.facts.page_sizes)
-        if not recording.facts.cpus or any(size & (size - 1) for size in sizes):
+        facts = recording.facts
+        named = [*facts.cpus, *chain.from_iterable(facts.siblings), *facts.nodes]
+        sizes = (facts.line_size, *facts.page_sizes)
+        if not facts.cpus or len(named) > MOST_NAMED or any(size & (size - 1) for size in sizes):
             raise _damaged("its machine is impossible")
         try:
             journal = msgspec.json.decode(_unpacked(recording.journal, MOST_JOURNAL_BYTES), type=list[Noted])

@@ -83,7 +83,7 @@ class Output:
         """Print or write the document, in a form for people as wide as the terminal. Raises as `write`."""
         how: dict[str, Any] = {}
         if self._printed and sys.stdout.isatty():
-            how = {"width": shutil.get_terminal_size().columns, "colour": True}
+            how = {"width": shutil.get_terminal_size().columns, "colour": not plain_terminal()}
         self.write(render(document, self.form, references=references, **how))
 
     def deliver_beside(self, text: str) -> None:
@@ -92,6 +92,11 @@ class Output:
             print_text(text, stream=sys.stderr)
         else:
             self.write(text)
+
+
+def plain_terminal() -> bool:
+    """Whether the terminal takes text only (an editor's shell): colours and cleared lines would litter it."""
+    return os.environ.get("TERM", "").lower() in ("dumb", "unknown")
 
 
 def print_text(text: str | bytes, encoding: str = "utf-8", stream: TextIO | None = None) -> None:
@@ -132,7 +137,7 @@ class Progress(AbstractContextManager["Progress"]):
     def __init__(self, quiet: bool = False, what_next: Callable[[], str] | None = None) -> None:
         self._what_next = what_next
         self._quiet = quiet or sys.stderr is None  # as Python has it where the caller closed the descriptor
-        self._overwrite = not self._quiet and sys.stderr.isatty()
+        self._overwrite = not self._quiet and sys.stderr.isatty() and not plain_terminal()
         self._drawn = False
         self._part, self._due = "", time.monotonic()
 

@@ -38,4 +38,5 @@ def show_asm(probe: str) -> None:
     from setebench.native.disassemble import disassemble
     from setebench.probe import notation
 
-    print_text("\n".join(disassemble(notation.parse(probe))))
+    readable = probe.encode(errors="surrogateescape").decode(errors="replace")  # arguments may be any bytes
+    print_text("\n".join(disassemble(notation.parse(readable))))

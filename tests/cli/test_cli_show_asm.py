@@ -48,3 +48,8 @@ def test_says_what_is_wrong_in_one_line(arguments: list[str], said: str) -> None
     assert result.stdout == ""
     assert said in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_bytes_that_are_no_text_are_shown_as_replaced() -> None:
+    shown = show_asm('load "\udcff"')
+    assert shown.exit_code == 0 and "operation 0: load" in shown.stdout

@@ -183,7 +183,9 @@ def test_a_damaged_recording_is_refused(kept: tuple[list[Any], Recording], chang
         _ask(replay_of(msgspec.structs.replace(kept[1], **change)))
 
 
-@pytest.mark.parametrize("change", [{"memory_bytes": 1 << 50}, {"cpus": ()}, {"ticks_per_second": -1.0}])
+@pytest.mark.parametrize(
+    "change", [{"memory_bytes": 1 << 50}, {"cpus": ()}, {"siblings": ((0,),) * 20_000}, {"ticks_per_second": -1.0}]
+)
 def test_a_machine_that_there_can_not_be_is_refused(kept: tuple[list[Any], Recording], change: dict[str, Any]) -> None:
     """A scenario takes memory for each of its CPUs, lines and pages."""
     facts = msgspec.structs.replace(kept[1].facts, **change)

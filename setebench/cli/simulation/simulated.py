@@ -24,7 +24,7 @@ from setebench.cli.options import (
     several,
 )
 from setebench.cli.output import Output, Progress, print_text
-from setebench.errors import DIFFERS
+from setebench.errors import DIFFERS, UsageError
 from setebench.sim import spec
 from setebench.sim.files import loader
 from setebench.sim.files.dump import dump
@@ -79,6 +79,14 @@ def truth(name: str, **values: Any) -> None:
 # -- the twin of a result ---------------------------------------------------------------------------------------------
 
 
+def _machine_file(values: dict[str, Any]) -> Output:
+    """Where a machine file goes. Raises `UsageError` for one that couldn't be opened by --machine."""
+    output = Output.choose(values)
+    if output.path is not None and output.path.suffix != ".toml":
+        raise UsageError(f"{str(output.path)!r} must end in .toml, or --machine sim:FILE would not find it")
+    return output
+
+
 @click.command("twin", epilog="Use it with --machine sim:FILE, compare it with the machine by 'setebench verify'.")
 @result_argument
 @file_options
@@ -88,7 +96,7 @@ def twin_command(result: Path, **values: Any) -> None:
     Each field says whether it was measured (with its interval), bounded, or assumed (with the reason), in the table
     [origins].
     """
-    output = Output.choose(values)
+    output = _machine_file(values)
     output.write(as_toml(make_twin(store.load(result))))
 
 
@@ -157,7 +165,7 @@ def fit_command(**values: Any) -> None:
     """
     from setebench.truth.fit import fit
 
-    output = Output.choose(values)
+    output = _machine_file(values)
     _, twin, request = _twin_and_request(values, 10.0)
     with Progress(values["quiet"]) as progress:
         better = fit(twin, request, progress)
