@@ -21,7 +21,7 @@ from setebench.errors import SetebenchError, UsageError
 from setebench.results import Document, Finding, MachineRecord
 from setebench.score.tasks import Task, perform
 
-RECORDED, TRUTH = "recorded.json", "truth.json"
+TRUTH = "truth.json"
 SLOWER = 1.1  # latencies of the odd level over those of a real run
 
 _replace = msgspec.structs.replace
@@ -79,33 +79,29 @@ def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, dict[str,
         raise UsageError(f"the directory {str(folder)!r} holds other files; name another one")
     rng, digits = np.random.default_rng(plan.seed), len(str(plan.nodes))
     chosen, odd = set(rng.choice(plan.nodes, plan.odd, replace=False).tolist()), dict[str, dict[str, Any]]()
+    empty = Document(
+        tool=store.this_tool(),
+        machine=MachineRecord(kind="sim", name="sim:fleet", facts={}, environment={}),
+        settings={"scenario": ", ".join(recording.scenarios), "fast": recording.fast},
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        elapsed_seconds=0.0,
+        findings=[],
+        evidence={},
+    )
     for number in range(plan.nodes):
         name, moved = f"n{number + 1:0{digits}d}", list[str]()
-        runs = [recording.runs[place].findings for place in rng.choice(len(recording.runs), plan.runs, replace=False)]
+        places = rng.choice(len(recording.runs), plan.runs, replace=False)
         if number in chosen:
             what, moved = list(changes.items())[int(rng.integers(len(changes)))]
             odd[name] = {"what": what, "parameters": moved}
-        for run, findings in enumerate(runs, 1):
-            changed = [_slower(each) if each.parameter in moved else each for each in findings]
-            document = _document(recording, name, changed)
+        for run, place in enumerate(places, 1):
+            found = [_slower(each) if each.parameter in moved else each for each in recording.runs[place].findings]
+            document = _replace(empty, settings={**empty.settings, "node": name}, findings=found)
             # not store.save: ten thousand small files, each synchronised to the disk, would take minutes
             (folder / f"{name}.run-{run}.json").write_bytes(store.dumps(document))
-    store.write(folder / RECORDED, msgspec.json.encode(recording) + b"\n")
-    known = {"schema": 1, "plan": store.plain(plan), "odd": odd}
-    store.write(folder / TRUTH, store.pretty(known).encode())
+    store.write(folder / "recorded.json", msgspec.json.encode(recording) + b"\n")
+    store.write(folder / TRUTH, store.pretty({"schema": 1, "plan": plan, "odd": odd}).encode())
     return odd
-
-
-def _document(recording: Recording, node: str, findings: list[Finding]) -> Document:
-    return Document(
-        tool=store.this_tool(),
-        machine=MachineRecord(kind="sim", name="sim:fleet", facts={}, environment={}),
-        settings={"scenario": ", ".join(recording.scenarios), "fast": recording.fast, "node": node},
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        elapsed_seconds=0.0,
-        findings=findings,
-        evidence={},
-    )
 
 
 def _changes(recording: Recording) -> dict[str, list[str]]:
