@@ -5,7 +5,7 @@ from __future__ import annotations
 from setebench.sim import spec
 from setebench.sim.files.origins import Kind, Path
 from setebench.sim.spec.fields import literals, table_fields
-from setebench.truth.twin.readings import Draft, Reading, Readings
+from setebench.truth.twin.readings import Draft, Reading, Readings, computed
 
 USUAL = {1: (32 << 10, 4.0), 2: (1 << 20, 14.0), 3: (16 << 20, 50.0)}
 """Bytes and cycles of a level of which nothing was found: what many cores of the 2020s have."""
@@ -43,9 +43,8 @@ def caches(readings: Readings, draft: Draft) -> None:
         _replacement(readings, draft, level)
         if level > 1:
             _inclusion(readings, draft, level)
-        index = readings.get(f"cache.l{level}.index")
-        if index is not None:
-            draft.put((*path, "hashed_index"), index.of(index.value == "hashed"))
+        hashed = computed(lambda index: index == "hashed", readings.get(f"cache.l{level}.index"))
+        draft.put((*path, "hashed_index"), hashed)
         if level in (1, 2):
             _misses(readings, draft, level)
         else:

@@ -43,13 +43,10 @@ def clock(readings: Readings, draft: Draft) -> None:
     ratio, rate = readings.get("clock.cycles_per_tick"), readings.fact("ticks_per_second")
     if rate:
         draft.assume(("clock", "ticks_per_second"), float(rate), SYSTEM)
-    if ratio is None:
-        return
     draft.put(("clock", "ticks_per_cycle"), computed(lambda cycles: 1 / cycles, ratio))
-    found = {name.rpartition(".")[2]: readings.get(name) for name in readings.names("clock.overhead.")}
-    for name in readings.fact("brackets") or found:
-        if (overhead := found.get(name)) is not None:
-            draft.put(("clock", "brackets", name), computed(lambda ticks, cycles: ticks * cycles, overhead, ratio))
+    for name in readings.names("clock.overhead."):
+        path = ("clock", "brackets", name.rpartition(".")[2])
+        draft.put(path, computed(lambda ticks, cycles: ticks * cycles, readings.get(name), ratio))
 
 
 def cores(readings: Readings, draft: Draft) -> None:
@@ -61,17 +58,15 @@ def cores(readings: Readings, draft: Draft) -> None:
     if readings.fact("access_sizes"):
         draft.assume(("core", "access_sizes"), list(readings.fact("access_sizes")), SYSTEM)
     for access in ("load", "store", "prefetch"):
-        found = readings.get(f"blocking.{access}")
-        waits = found is not None and found.value == "blocking"
-        draft.put(("core", f"blocking_{access}"), found and found.of(waits))
-        if waits:
+        path = ("core", f"blocking_{access}")
+        draft.put(path, computed(lambda found: found == "blocking", readings.get(f"blocking.{access}")))
+        if draft.fields.get(path):
             draft.assume(("core", "out_of_order"), False, "an access that holds up independent work")
     for size in (16, 32, 64):
-        extra = [
-            computed(_above, vector, plain)
+        extra = (
+            computed(_above, readings.get(f"latency.{level}.vector{size}"), readings.get(f"latency.{level}"))
             for level in ("l1", "l2", "l3", "memory")
-            if (vector := readings.get(f"latency.{level}.vector{size}")) and (plain := readings.get(f"latency.{level}"))
-        ]
+        )
         draft.put(("core", "vector_load_extra", f"bytes{size}"), narrowest(extra))
 
 
@@ -152,7 +147,7 @@ def memory(readings: Readings, draft: Draft) -> None:
     draft.fill(("memory", "latency_cycles"), readings.get("latency.memory"), usual, "the latency is open: a usual one")
     peak = readings.get("loaded_latency.peak_bandwidth")
     if peak is None or peak.kind != "measured":  # what loads reached, which queues of cores may limit
-        rates = (readings.get(name) for name in readings.names("bandwidth.memory.load."))
+        rates = map(readings.get, readings.names("bandwidth.memory.load."))
         numbers = (each for each in rates if each is not None and isinstance(each.value, (int, float)))
         peak = max(numbers, key=lambda each: float(each.value), default=None)
         peak = peak and peak.bounded("memory delivers as much at least")
@@ -162,9 +157,8 @@ def memory(readings: Readings, draft: Draft) -> None:
 def _pace(readings: Readings, rate: Reading | None) -> Reading | None:
     """Cycles from one line to the next at a rate."""
     ratio, hertz, line = readings.get("clock.cycles_per_tick"), readings.fact("ticks_per_second"), readings.line
-    if rate is None or not rate.value or ratio is None or not hertz:
-        return None
-    return computed(lambda giga, cycles: line * cycles * hertz / (giga * GIGA), rate, ratio)
+    known = rate if rate and rate.value and hertz else None
+    return computed(lambda giga, cycles: line * cycles * hertz / (giga * GIGA), known, ratio)
 
 
 def streams(readings: Readings, draft: Draft) -> None:
@@ -174,12 +168,12 @@ def streams(readings: Readings, draft: Draft) -> None:
     if load and store and copy and min(load.value, store.value) > 0:
         width = float(load.parameters[0].split(".")[3])
         ports = computed(lambda rate: max(LEAST_PORTS, round(rate / width)), load)
-        parts = computed(lambda rate: min(PARTS, key=lambda each: abs(math.log(rate / ports.value / each))), load)
+        parts = computed(lambda rate, n: min(PARTS, key=lambda each: abs(math.log(rate / n / each))), load, ports)
         draft.put((*at(1), "ports"), ports)
         draft.put(("core", "port_bytes"), parts)
         times = (1 / load.value, 1 / store.value)
         if copy.value > 2 / math.sqrt(sum(times) * max(times)):  # nearer to both at once than to one after the other
-            draft.put(("core", "store_cycles"), computed(lambda rate: parts.value / rate, store))
+            draft.put(("core", "store_cycles"), computed(lambda rate, width: width / rate, store, parts))
     for level in (1, 2) if draft.fields.get(("core", "out_of_order"), True) else ():
         pace, further = _pace(readings, _widest(readings, f"l{level + 1}.load")), (*at(level + 1), "latency_cycles")
         if pace and further in draft.fields:
@@ -210,10 +204,9 @@ def coherence(readings: Readings, draft: Draft) -> None:
     outer = (*at(count), "latency_cycles") if count > 2 else ("memory", "latency_cycles")
     for state in ("modified", "exclusive", "shared"):
         names = readings.names("latency.core_to_core.", f".{state}")
-        known = narrowest([found for name in names if (found := readings.get(name)) is not None])
+        known = narrowest(map(readings.get, names))
         if known and state == "shared" and known.ends[0] <= float(draft.fields[outer]) <= known.ends[1]:
             known = known.of(0.0)  # what all cores share delivers it
         draft.put(("coherence", f"{state}_cycles"), known)
-    after, hit = readings.get("software_prefetch.store_after.shared"), readings.get("latency.l1")
-    if after is not None and hit is not None:
-        draft.put(("coherence", "invalidate_cycles"), computed(_above, after, hit))
+    after = readings.get("software_prefetch.store_after.shared")
+    draft.put(("coherence", "invalidate_cycles"), computed(_above, after, readings.get("latency.l1")))

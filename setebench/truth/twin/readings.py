@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from setebench import store
 from setebench.errors import UsageError
 from setebench.results import Document, Outcome
 from setebench.sim.files.origins import Kind, Origin, Path
@@ -86,16 +87,13 @@ class Readings:
     @property
     def guest(self) -> bool:
         """Whether the machine says that it is a hypervisor's guest."""
-        hypervisor = self.document.machine.environment.get("hypervisor")
-        return isinstance(hypervisor, dict) and hypervisor.get("present") is True
+        return store.part(self.document.machine.environment, "hypervisor").get("present") is True
 
     @property
     def curves(self) -> dict[str, Any]:
         """Which lines of a page were there after accesses to it, by the curve's name: evidence of a prefetcher map."""
         evidence = self.document.evidence
-        found = evidence.get("scenario.prefetcher-map", evidence)
-        curves = found.get("prefetchers") if isinstance(found, dict) else None
-        return curves if isinstance(curves, dict) else {}
+        return store.part(evidence.get("scenario.prefetcher-map", evidence), "prefetchers")
 
     @property
     def line(self) -> int:
@@ -109,25 +107,30 @@ class Readings:
         return 3 if self.names("cache.l3.") or self.names("latency.l3") else 2
 
 
-def computed(rule: Callable[..., float], *readings: Reading, why: str = "") -> Reading:
-    """`rule` of the values; the interval spans the rule at the corners of theirs. No surer than the least sure.
+def computed(rule: Callable[..., Any], *readings: Reading | None) -> Reading | None:
+    """`rule` of the values, None where one is unknown; the interval spans the rule at the corners of theirs. No surer
+    than the least sure.
 
     Raises `UsageError` for values that the rule can't take, as only a damaged result has."""
-    names = tuple(dict.fromkeys(name for each in readings for name in each.parameters))
+    known = [each for each in readings if each is not None]
+    if len(known) < len(readings):
+        return None
+    names = tuple(dict.fromkeys(name for each in known for name in each.parameters))
     try:
-        value = rule(*(each.value for each in readings))
-        ends = [rule(*corner) for corner in itertools.product(*(each.ends for each in readings))]
+        value = rule(*(each.value for each in known))
+        ends = [rule(*corner) for corner in itertools.product(*(each.ends for each in known))]
     except (ArithmeticError, ValueError) as error:
         raise UsageError(f"the result's values of {', '.join(names)} can't be: {error}") from error
-    kind: Kind = "bounded" if any(each.kind == "bounded" for each in readings) else "measured"
-    whys = dict.fromkeys(text for text in (why, *(each.why for each in readings)) if text)
+    kind: Kind = "bounded" if any(each.kind == "bounded" for each in known) else "measured"
+    whys = dict.fromkeys(each.why for each in known if each.why)
     low, high = (min(ends), max(ends)) if min(ends) < max(ends) else (None, None)
     return Reading(value, kind, low, high, names, "; ".join(whys))
 
 
-def narrowest(readings: Collection[Reading]) -> Reading | None:
+def narrowest(readings: Iterable[Reading | None]) -> Reading | None:
     """The reading with the narrowest interval, measured ones first; None of none."""
-    return min(readings, key=lambda each: (each.kind != "measured", each.ends[1] - each.ends[0]), default=None)
+    known = (each for each in readings if each is not None)
+    return min(known, key=lambda each: (each.kind != "measured", each.ends[1] - each.ends[0]), default=None)
 
 
 @dataclass
