@@ -156,20 +156,15 @@ def headline(document: Document) -> str:
 
 
 def evidence(checked: Verified) -> dict[str, Any]:
-    """What a table has no room for."""
-    staying = checked.staying
-    others = sorted((row for row in checked.rows if row.badness and row not in staying), key=lambda row: -row.badness)
-    return {
-        "families": {name: {"probes": len(rows), "lines": _lines(rows)} for name, rows in checked.families.items()},
-        "worst": [_bad(row, row in staying, checked.around) for row in [*staying, *others][:SHOWN]],
-    }
+    """The worst trials, those first on which the twin stays wrong."""
+    order = sorted(checked.rows, key=lambda row: (checked.doubts.get(row.number, 1.0), -row.badness))
+    return {"worst": [_bad(row, checked) for row in order if row.badness][:SHOWN]}
 
 
-def _bad(row: Row, stays: bool, around: Surroundings) -> dict[str, Any]:
-    (first, *_, twin), memory = row.answers, len(around.latencies) - 1
-    answers = [f"{each[0]:.1f} cycles" for each in (first, twin)]
+def _bad(row: Row, checked: Verified) -> dict[str, Any]:
+    own, *_, twin = [f"{each[0]:.1f} cycles" for each in row.answers]
     if row.trial.targets:
-        served = (labels(each, around)[row.worst] for each in (first, twin))
-        answers = ["memory" if level == memory else f"l{level + 1}" for level in served]
-    record = {"number": row.number, "family": row.trial.family, "stays": stays}
-    return {**record, "probe": row.trial.shown(row.worst), "machine": answers[0], "twin": answers[1]}
+        names = [*(f"l{level}" for level in range(1, len(checked.around.latencies))), "memory"]
+        own, *_, twin = [names[labels(each, checked.around)[row.worst]] for each in row.answers]
+    record = {"number": row.number, "family": row.trial.family, "stays": row in checked.staying}
+    return {**record, "probe": row.trial.shown(row.worst), "machine": own, "twin": twin}
