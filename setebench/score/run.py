@@ -105,9 +105,8 @@ def _scenario_of(plan: Plan) -> Callable[[str], str]:
 
 
 def _failures(plan: Plan, answers: list[Answer]) -> list[dict[str, Any]]:
-    shown = ("scenario", "reason", "crashed")
     return [
-        {"machine": each.machine, "seed": plan.machines[each.machine], **{name: getattr(why, name) for name in shown}}
+        {"machine": each.machine, "seed": plan.machines[each.machine], **msgspec.structs.asdict(why)}
         for each in answers
         for why in each.failures
     ]
