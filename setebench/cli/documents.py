@@ -62,7 +62,7 @@ def html_report(documents: Iterable[tuple[str, Document]]) -> str:
     entries = []
     for name, each in documents:
         shown = msgspec.structs.replace(each, evidence=without_recordings(each.evidence))
-        entries.append(web.Entry(name=name, document=shown, plots=plots(shown), references=chosen_references(shown)))
+        entries.append(web.entry(name, shown, plots(shown), chosen_references(shown)))
     return web.page(entries)
 
 

@@ -34,21 +34,11 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A document in a report: what it is called there, its plots, and what others say, by who says it."""
-
-    name: str
-    document: Document
-    plots: Sequence[Plot] = ()
-    references: Mapping[str, Document] = {}
-
-
-def page(entries: Sequence[Entry]) -> str:
-    """The report on some documents, a whole HTML page."""
+def page(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The report on some documents (each as `entry` makes it), a whole HTML page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    shown = [*map(_shown, entries)]
-    heading = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} results"
+    heading = entries[0]["title"] if len(entries) == 1 else f"{len(entries)} results"
     environment = Environment(
         loader=PackageLoader("setebench.report"),
         autoescape=True,
@@ -58,19 +48,20 @@ def page(entries: Sequence[Entry]) -> str:
         keep_trailing_newline=True,
         finalize=lambda shown: visible(shown) if type(shown) is str else shown,  # markup of macros is none of others
     )
-    text: str = environment.get_template("report.html.j2").render(entries=shown, heading=heading)
+    text: str = environment.get_template("report.html.j2").render(entries=entries, heading=heading)
     return text
 
 
-def _shown(entry: Entry) -> dict[str, Any]:
-    """What the template prints of an entry."""
-    document = entry.document
+def entry(
+    name: str, document: Document, plots: Sequence[Plot] = (), references: Mapping[str, Document] | None = None
+) -> dict[str, Any]:
+    """What the template prints of a document: what it is called, its plots, and what others say, by who says it."""
     view, ratio = View(document), cycles_per_ns(document)
     return {
-        "name": entry.name,
+        "name": name,
         "title": title(document),
         "verified": verified(document),
-        "opening": opening(document, entry.references),
+        "opening": opening(document, references or {}),
         "machine": {
             "machine": processor_name(document),
             "core clock while measuring": f"{ratio:.3f} GHz" if ratio else "unknown",
@@ -81,7 +72,7 @@ def _shown(entry: Entry) -> dict[str, Any]:
         "view": view,
         "columns": view.columns()[:-1],
         "sections": sections(condensed(document.findings)),
-        "plots": entry.plots,
+        "plots": plots,
         "download": _address(store.dumps(document), "application/json"),
     }
 

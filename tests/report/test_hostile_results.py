@@ -91,7 +91,7 @@ def show_everywhere(document: Document) -> None:
     for form in FORMS:
         assert render(document, form, references=found)
     drawn = documents.plots(document)
-    assert "</html>" in web.page([web.Entry(name="a", document=document, plots=drawn, references=found)])
+    assert "</html>" in web.page([web.entry("a", document, drawn, found)])
     both = compare([make_document(), document, document], ["a", "b", "c"])
     for form in comparison.FORMS:
         assert comparison.FORMS[form](both)

@@ -81,7 +81,7 @@ class Reader(HTMLParser):
 
 
 def test_golden() -> None:
-    text = web.page([web.Entry(name="a.json", document=make_document())])
+    text = web.page([web.entry("a.json", make_document())])
     if os.environ.get("SETEBENCH_GOLDEN") == "write":
         (GOLDEN / "report.html").write_text(text, encoding="utf-8", newline="")
     assert text == (GOLDEN / "report.html").read_bytes().decode()
@@ -91,7 +91,7 @@ def test_plots_are_inline_and_described() -> None:
     drawn = web.draw("latency", plot.sweep_figure({"sweep": SWEEP}))
     others = {"published for sandybridge": references.document("sandybridge")}
     plots = [drawn, web.Plot(name="lost", problem="nothing to draw")]
-    page = Reader(web.page([web.Entry(name="a", document=make_document(), plots=plots, references=others)]))
+    page = Reader(web.page([web.entry("a", make_document(), plots, others)]))
     (drawing,) = (attributes for tag, attributes in page.tags if tag == "img")
     assert "Load-to-use latency over the working set" in str(drawing["alt"])
     assert "<svg " in _decoded(str(drawing["src"]))
@@ -108,7 +108,7 @@ def _decoded(address: str) -> str:
 
 
 def test_hostile_text_stays_text() -> None:
-    entry = web.Entry(name=MARKUP, document=hostile_document(), plots=[web.Plot(name=MARKUP, problem=MARKUP)])
+    entry = web.entry(MARKUP, hostile_document(), [web.Plot(name=MARKUP, problem=MARKUP)])
     text = web.page([entry, entry])
     page = Reader(text)
     assert {"script", "img"}.isdisjoint(tag for tag, _ in page.tags)
