@@ -62,7 +62,11 @@ def characterize(**values: Any) -> None:
     """
     resume, report, saved = values["resume"], values["report"], values["output"] or values["resume"]
     earlier = store.load(resume) if resume else None
-    plan = _resumed(resume, earlier) if earlier else _new(values)
+    own = {name: values[name] for name in ("machine", "seed", "cpu", "fast", "msr")}
+    if earlier:
+        plan = _resumed(resume, earlier)
+    else:
+        plan = Plan(scenarios=campaign.choose(values["only"], values["skip"]), **own)
     _check_targets(saved, report, values)
     with Progress(values["quiet"], lambda: _way_on(plan, saved)) as progress:
         document = _measured(plan, earlier, saved, values, progress)
@@ -107,11 +111,6 @@ def _way_on(plan: Plan, saved: Path | None) -> str:
         return "nothing was written (with -o FILE, --resume FILE goes on behind the first scenario)."
     machine = f" --machine {plan.machine}" if campaign.runs_code(plan.machine) else ""
     return f"go on with: setebench characterize --resume {saved}{machine}"
-
-
-def _new(values: Values) -> Plan:
-    own = {name: values[name] for name in ("machine", "seed", "cpu", "fast", "msr")}
-    return Plan(scenarios=campaign.choose(values["only"], values["skip"]), **own)
 
 
 def _resumed(file: Path, earlier: Document) -> Plan:

@@ -107,7 +107,8 @@ def compare(paths: Iterable[str | Path], progress: Callable[[str], None] = lambd
         except UsageError as error:
             notes.append(str(error))
             continue
-        made.setdefault(result.made_by, []).append(result.node(name))
+        how = f"{result.tool.get('version', '')}{' --fast' if result.settings.get('fast') else ''}"
+        made.setdefault(how, []).append(result.node(name))
         node = nodes.setdefault(result.node(name), len(nodes))
         first: dict[str, Finding] = {}
         for finding in result.findings:

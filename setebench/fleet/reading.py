@@ -36,11 +36,6 @@ class Result(msgspec.Struct, frozen=True):
         named = self.settings.get(NODE_SETTING)
         return named if isinstance(named, str) and named else name
 
-    @property
-    def made_by(self) -> str:
-        """The version, and whether it was fast."""
-        return f"{self.tool.get('version', '')}{' --fast' if self.settings.get('fast') else ''}"
-
 
 def files(paths: Iterable[str | Path]) -> dict[Path, str]:
     """Result files and the nodes that they are of by their names: of a folder all .json files in it and below.

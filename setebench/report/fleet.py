@@ -26,9 +26,7 @@ def summary(fleet: Fleet) -> str:
     )
 
 
-def _value(value: float | str | None, unit: str = "") -> str:
-    if value is None:
-        return "—"
+def _value(value: float | str, unit: str) -> str:
     text = value if isinstance(value, str) else f"{value:.5g}"
     return f"{text} {unit}".strip()
 

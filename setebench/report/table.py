@@ -39,10 +39,6 @@ def render(
     return _RENDERERS[form](view)
 
 
-def _json(view: View) -> str:
-    return store.dumps(view.document).decode()
-
-
 def _csv(view: View) -> str:
     """Raw values in full precision, one unit per column: `value` is in `unit`, `value_ns` in ns."""
     ratio = view.ratio
@@ -86,7 +82,12 @@ def _latex(view: View) -> str:
     return "\n".join([*begin, *lines, r"\bottomrule", r"\end{longtable}", *notes]) + "\n"
 
 
-_RENDERERS: dict[str, Callable[[View], str]] = {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}
+_RENDERERS: dict[str, Callable[[View], str]] = {
+    "json": lambda view: store.dumps(view.document).decode(),
+    "csv": _csv,
+    "markdown": _markdown,
+    "latex": _latex,
+}
 TERMINAL = ("table", "overview")
 FORMS = (*TERMINAL, *_RENDERERS)
 """The output forms by name."""

@@ -52,17 +52,6 @@ def fraction(part: Document, limited: bool = True) -> str:
     return f"{100 * part['fraction']:.1f} %{limits}"
 
 
-def remarks(score: Document) -> Iterator[str]:
-    """What qualifies the shares."""
-    if (held := score["calibration"]["continuous"])["trials"]:
-        yield f"measured 95 % intervals of latencies, penalties and rates that hold the truth: {proportion(held)}"
-    if names := [entry["parameter"] for entry in score["constant"]]:
-        what = "nearly the same on all machines, so that right answers count nowhere"
-        yield f"{len(names)} parameters {what}: {', '.join(shortened(names))}"
-    yield from failures(score)
-    yield from (f"lost: {item['machine']}: {item['reason']}" for item in score["lost"])
-
-
 def failures(score: Document) -> Iterator[str]:
     """Scenarios that did not go through, by their reason."""
     reasons = Counter(f"{each['scenario']}: {each['reason']}" for each in score["failures"])
@@ -79,7 +68,13 @@ def render(document: Document) -> str:
 def _lines(document: Document) -> Iterator[str]:
     yield f"{len(document['machines'])} machines, seed {document['seed']}:"
     yield from _by_machine(document["by_machine"])
-    yield from remarks(document)
+    if (held := document["calibration"]["continuous"])["trials"]:
+        yield f"measured 95 % intervals of latencies, penalties and rates that hold the truth: {proportion(held)}"
+    if names := [entry["parameter"] for entry in document["constant"]]:
+        what = "nearly the same on all machines, so that right answers count nowhere"
+        yield f"{len(names)} parameters {what}: {', '.join(shortened(names))}"
+    yield from failures(document)
+    yield from (f"lost: {item['machine']}: {item['reason']}" for item in document["lost"])
     for item in document["wrong"]:
         yield (
             f"wrong: --machine sim:{item['machine']} --seed {item['seed']}: {item['parameter']} reported "
