@@ -3,7 +3,7 @@ plots of its scenarios, and references to hold its findings against."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,6 @@ from setebench.report import web
 from setebench.report.comparison import FORMS as COMPARISONS
 from setebench.report.plots.timeline import timeline_figure
 from setebench.results import Document
-
-OWN_PLOTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {"diagnose": timeline_figure}
-"""What draws the evidence of commands that have no scenario behind them."""
 
 
 def chosen_references(document: Document) -> dict[str, Document]:
@@ -51,7 +48,7 @@ def plots(document: Document) -> list[web.Plot]:
 def _plot(name: str, evidence: dict[str, Any]) -> web.Plot | None:
     entry = registry.catalogue().get(name)
     try:
-        drawing = OWN_PLOTS.get(name) if entry is None else entry.load().plot
+        drawing = entry.load().plot if entry else timeline_figure if name == "diagnose" else None
         return None if drawing is None else web.draw(name, drawing(evidence))
     except Exception as error:  # evidence comes from anybody's file, and a damaged one must not cost the report
         return web.Plot(name=name, problem=f"can't be drawn: {reason(error)}")

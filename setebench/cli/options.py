@@ -67,10 +67,10 @@ file_options = several(
 """`output`, a path or None, and `force`, for data that has one form."""
 
 
-def forms_options(forms: Collection[str], usual: str = "table") -> Callable[[Decorated], Decorated]:
+def forms_options(forms: Collection[str]) -> Callable[[Decorated], Decorated]:
     """`file_options`, and `form`, one of these or None."""
-    help_text = f"Form.  [default: {usual}, or by FILE's extension]"
-    return several(click.option("--format", "form", type=click.Choice(tuple(forms)), help=help_text), file_options)
+    told = "Form.  [default: table, or by FILE's extension]"
+    return several(click.option("--format", "form", type=click.Choice(tuple(forms)), help=told), file_options)
 
 
 output_options = forms_options(FORMS)

@@ -83,7 +83,11 @@ def run(scenario: Scenario, options: Values, values: Values) -> Document:
         document = session.run(scenario, values["machine"], progress=progress, **how, **options)
         progress.close()
         warn_of_kinds(document, progress)
-        _deliver(scenario, document, output)
+        words = scenario.words if output.path is None and output.form == "table" else None
+        if words is None or document.findings:
+            output.deliver(document)
+        if words is not None:
+            click.echo(words(document.evidence))
         if output.path is not None:
             written.append(str(output.path))
             progress.result(f"wrote {len(document.findings)} findings to {output.path} ({output.form})")
@@ -98,14 +102,6 @@ def warn_of_kinds(document: Document, progress: Progress) -> None:
     """Where there are several kinds of core, say that findings hold for one: a note of the machine's."""
     for note in document.machine.facts["notes"] if "kind_of_core" in document.settings else ():
         progress.result(note)
-
-
-def _deliver(scenario: Scenario, document: Document, output: Output) -> None:
-    words = scenario.words if output.path is None and output.form == "table" else None
-    if words is None or document.findings:
-        output.deliver(document)
-    if words is not None:
-        click.echo(words(document.evidence))
 
 
 def draw(plotted: Callable[[dict[str, Any]], Any], document: Document, path: Path, force: bool) -> None:

@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from setebench.host.processor import Processor, Topology, read_processor, read_topology
+from setebench.host.processor import CPU, Processor, Topology, read_processor, read_topology
 from setebench.host.tree import Tree, parse_cpu_list, parse_size, reading
 
 # -- limits of control groups, under cgroup version 1 and 2 -----------------------------------------------------------
@@ -172,7 +172,6 @@ def _machine_code() -> bool:
 # -- the whole --------------------------------------------------------------------------------------------------------
 
 
-CPU = "sys/devices/system/cpu"
 CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 
 

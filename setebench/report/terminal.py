@@ -51,19 +51,16 @@ def terminal_table(view: View, page: Opening | None, width: int | None, colour: 
         console.print(Text(title(view.document), style="bold"), soft_wrap=True)
         for part in _page(page) if page else ():
             console.print(part, width=max(min(width, _PAGE_WIDTH), _LEAST_WIDTH))
-        lines = [] if page else verified(view.document)
+        lines: list[str] = []
         if not (page and page_alone):
-            _print_lines(console, [*lines, *([""] if page else [])])
+            for line in [""] if page else verified(view.document):
+                console.print(Text(line), soft_wrap=True)
             console.print(_rich_table(view, notes_fit) if view.document.findings else "no findings")
             notes = [(each.parameter, each.reason or each.method) for each in view.document.findings if not notes_fit]
             lines = [visible(f"{parameter}: {note}") for parameter, note in notes if note]
-        _print_lines(console, [*lines, *shortcomings(view.document)])
+        for line in (*lines, *shortcomings(view.document)):
+            console.print(Text(line), soft_wrap=True)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
-
-
-def _print_lines(console: Console, lines: list[str]) -> None:
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
 
 
 def _page(page: Opening) -> Iterator[RenderableType]:

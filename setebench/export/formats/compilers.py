@@ -78,7 +78,6 @@ def llvm(_source: Source, sheet: Sheet) -> Iterator[str]:
 
 STEP, FRACTION, LEAST = 256, 0.75, 0x4040
 RULE = f"{FRACTION} of it, at least the core's"
-NAMESPACE = "glibc.cpu."
 
 
 def glibc_rows(source: Source) -> Iterator[Row]:
@@ -114,12 +113,11 @@ def _down(size: float) -> int:
 def glibc(_source: Source, sheet: Sheet) -> Iterator[str]:
     yield from (f"# {key}: {each.comment}" for key, each in sheet.values.items())
     if sheet.values:
-        yield "export GLIBC_TUNABLES=" + ":".join(f"{NAMESPACE}{key}={sheet.get(key)}" for key in sheet.values)
+        yield "export GLIBC_TUNABLES=" + ":".join(f"glibc.cpu.{key}={sheet.get(key)}" for key in sheet.values)
 
 
 # -- a header ---------------------------------------------------------------------------------------------------------
 
-PREFIX = "SETEBENCH_"
 COUNTS = (
     *(f"mshr.l{level}.{kind}" for level in (1, 2) for kind in ("demand", "prefetch")),
     *(f"tlb.l{level}.entries.{page}" for page in ("4k", "2m") for level in (1, 2)),
@@ -146,7 +144,7 @@ def header(_source: Source, sheet: Sheet) -> Iterator[str]:
     yield from ("#ifndef SETEBENCH_MACHINE_H", "#define SETEBENCH_MACHINE_H")
     for key, each in sheet.values.items():
         long = "LL" if isinstance(each.value, int) and each.value >= 1 << 31 else ""
-        yield from (f"// {each.comment}", f"#define {PREFIX}{key.upper()} {each.value!r}{long}")
+        yield from (f"// {each.comment}", f"#define SETEBENCH_{key.upper()} {each.value!r}{long}")
     yield "#endif"
 
 

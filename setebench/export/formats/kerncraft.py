@@ -31,7 +31,6 @@ STREAMS = {
 
 MODELS = ("in-core model", "overlapping model", "non-overlapping model")
 NEEDED = (*MODELS, "FLOPs per cycle", "compiler", "upstream throughput")
-KEPT = "as in every cache of this kind that is known"
 
 
 def rows(source: Source) -> Iterator[Row]:
@@ -57,7 +56,9 @@ def _level(source: Source, level: int) -> Iterator[Row]:
     _, sets, ways = source.geometry(level, power_of_two=False)
     yield from (("in sets", sets), ("in ways", ways), ("in cl_size", source.line(level)))
     yield "in replacement_policy", source.replacement(level, POLICIES)
-    yield from ((f"in {key}", assumed("true", "", KEPT)) for key in ("write_allocate", "write_back"))
+    yield from (
+        (f"in {key}", assumed("true", "", "as in all known caches")) for key in ("write_allocate", "write_back")
+    )
     if level < max(source.levels):
         yield from ((f"in {key}", assumed(f"L{level + 1}", "", "the next level")) for key in ("load_from", "store_to"))
     groups, why = source.sharing(level)
