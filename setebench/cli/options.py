@@ -69,8 +69,8 @@ file_options = several(
 
 def forms_options(forms: Collection[str]) -> Callable[[Decorated], Decorated]:
     """`file_options`, and `form`, one of these or None."""
-    told = "Form.  [default: table, or by FILE's extension]"
-    return several(click.option("--format", "form", type=click.Choice(tuple(forms)), help=told), file_options)
+    help_text = "Form.  [default: table, or by FILE's extension]"
+    return several(click.option("--format", "form", type=click.Choice(tuple(forms)), help=help_text), file_options)
 
 
 output_options = forms_options(FORMS)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from setebench import store
 from setebench.compare import Agreement, Comparison, Row
 from setebench.compare import agreement as agreement_of
@@ -68,19 +70,10 @@ def _csv(comparison: Comparison) -> str:
     return csv_table([head, *rows])
 
 
-def _json(comparison: Comparison) -> str:
-    rows = [
-        {"parameter": row.parameter, "agreement": str(row.agreement), "findings": row.findings}
-        for row in comparison.rows
-    ]
-    document = {"schema": 1, "names": comparison.names, "settings": comparison.settings, "rows": rows}
-    return store.pretty(document)
-
-
 FORMS: dict[str, Callable[[Comparison], str]] = {
     "table": lambda comparison: _blocks(comparison, "{}\n{}", str),
     "markdown": lambda comparison: _blocks(comparison, "## {}\n\n{}", markdown_text),
     "csv": _csv,
-    "json": _json,
+    "json": lambda comparison: store.pretty({"schema": 1, **msgspec.structs.asdict(comparison)}),
 }
 """What makes text of a comparison, by form; it ends with a newline."""

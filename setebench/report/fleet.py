@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from setebench import store
 from setebench.report.text import csv_table, in_columns
@@ -79,10 +81,8 @@ def _csv(fleet: Fleet) -> str:
 
 
 def _json(fleet: Fleet) -> str:
-    kept = ("nodes", "runs", "tests", "parameters", "open", "notes")
-    document: dict[str, Any] = {"schema": 1, "summary": summary(fleet), **{each: getattr(fleet, each) for each in kept}}
-    document["marks"] = [{**store.plain(mark), "alarm": mark.alarm} for mark in fleet.marks]
-    return store.pretty(document)
+    marks = [{**store.plain(mark), "alarm": mark.alarm} for mark in fleet.marks]
+    return store.pretty({"schema": 1, "summary": summary(fleet), **msgspec.structs.asdict(fleet), "marks": marks})
 
 
 FORMS: dict[str, Callable[[Fleet], str]] = {"table": _text, "json": _json, "csv": _csv}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from setebench import store
-from setebench.errors import UsageError
 from setebench.report.opening import opening
 from setebench.report.text import csv_table, in_columns, latex_text, markdown_text, nanoseconds
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
@@ -26,10 +25,8 @@ def render(
     """The document in one of `FORMS`, ending with a newline.
 
     `width` (columns) and `colour` are for the form `table` on a terminal; without a width nothing is folded. The first
-    page says what contradicts `references`, by who says them. Raises `UsageError` for an unknown form.
+    page says what contradicts `references`, by who says them.
     """
-    if form not in FORMS:
-        raise UsageError(f"unknown form {form!r}; one of {', '.join(FORMS)}")
     view = View(document)
     if form in TERMINAL:
         from setebench.report.terminal import terminal_table  # rich is only loaded where a table is made

@@ -196,10 +196,9 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
         below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
         drawn = style(kinds.index((sweep["kernel"], sweep["width"])))
         drawn |= {"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}
-        errors = [below, [0.0] * len(best)]
         threads = len(sweep["cpus"])
         label = f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}"
-        axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, label=label, **drawn)
+        axes.errorbar(sweep["size_bytes"], best, [below, [0.0] * len(best)], capsize=2, label=label, **drawn)
     size_axis(axes)
     figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
     return figure
