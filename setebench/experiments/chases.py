@@ -84,9 +84,9 @@ def chase_cycles(context: Context, region: Region, lines: Lines, params: ChasePa
 def translation_cycles(
     context: Context, region: Region, others: Lines, targets: Lines, params: ChaseParams | None = None
 ) -> float:
-    """Return the cost of a TLB miss in core cycles a load: the time of loads of `targets` (addresses, shape (n,), each
-    on its own page) after a chase through `others` (addresses that evict translations), minus the time of loads of
-    other lines of the same pages right afterwards, which come from the same level but hit the TLB."""
+    """Return the cost of a TLB miss in core cycles a load: the time of loads of `targets` (addresses in `region`, shape
+    (n,), each on its own page) after a chase through `others` (addresses that evict translations), minus the time of
+    loads of other lines of the same pages right afterwards, which come from the same level but hit the TLB."""
     params, warmup = params or ChaseParams(), 2
     away = context.fresh_rng().permuted(
         np.tile(np.arange(2, TLB_PAGE_BYTES // region.line_size, 2), (len(targets), 1)), axis=1

@@ -32,10 +32,10 @@ FILL, BESIDE = Base("fill"), Base("beside")
 
 class Sets(NamedTuple):
     """Addresses of lines for sequences of loads in some sets of a cache. Each row of `own`, shape (sets, lines), has
-    congruent lines, each in a page of its own: a sequence loads the first `loaded` of a row, after the rest, the
-    fillers, filled the set. The lines `beside`, shape (lines,), evict the fillers from nearer caches. The `evictors`,
-    shape (groups, lines), evict loaded lines from nearer caches: after each load the next group is chased. For the
-    first cache, `beside` and `evictors` are empty."""
+    lines of one set, each in its own page. A sequence loads the first `loaded` of a row; the rest, the fillers, fill
+    the set before. The lines `beside`, shape (lines,), evict the fillers from nearer caches. The `evictors`, shape
+    (groups, lines), evict loaded lines from nearer caches: after each load the next group is chased. For the first
+    cache, `beside` and `evictors` are empty."""
 
     own: Lines
     loaded: int
@@ -65,7 +65,7 @@ def _probe(sets: Sets, loads: int) -> Probe:
 def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) -> Numbers:
     """Time each load of `sequences` (line numbers, shape (n, loads)) and then the last line of each again, a certain
     hit in the first cache. Return by how many cycles each exceeds the mean of the certain hits, shape (n, loads + 1).
-    Each sequence runs in a random set, and its numbers stand for random lines of the set."""
+    Each sequence runs in a random one of the `sets` in `region`, and its numbers stand for random lines of that set."""
     machine, rng, (count, loads) = context.machine, context.fresh_rng(), sequences.shape
     for chased in (*sets.own[:, sets.loaded :], sets.beside, *sets.evictors):
         machine.link(region, chased)

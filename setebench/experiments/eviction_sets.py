@@ -66,9 +66,10 @@ PARAMS = EvictionParams()
 
 @dataclass(frozen=True)
 class CacheSet:
-    """A minimal eviction set. `own` has addresses of congruent lines: the victim, the `ways` lines that evict it when
-    they and `others` are traversed `turns` times (but not if one of the `ways` lines is left out), and further ones.
-    `others` are addresses of lines that share the victim's set in nearer caches, but not in this cache."""
+    """A minimal eviction set of a line, the victim. `own` has addresses of lines in the victim's cache set: the victim,
+    the `ways` lines that evict it, and further ones. The victim is evicted when these `ways` lines and `others` are
+    traversed `turns` times, but not if one of the `ways` lines is left out. `others` has addresses of lines that share
+    the victim's set in nearer caches, but not in this cache."""
 
     ways: int
     own: Lines
@@ -125,8 +126,9 @@ class Evictions:
         return np.asarray((ticks[:, 1] - ticks[:, 2] - self._near) / self._gap)
 
     def fraction(self, victim: int, *chased: Lines, limit: float = 0.5, sigmas: float = PARAMS.sigmas) -> float:
-        """Return the share of repetitions in which a chase through the lines `chased`, the first array in random order,
-        evicts the victim. Repetitions end when the share is `sigmas` standard errors from `limit`, or at a maximum."""
+        """Return the share of repetitions in which a chase through all arrays of lines in `chased` evicts the victim.
+        The first array is shuffled before each repetition, others follow in their order. Repetitions end when the share
+        is `sigmas` standard errors from `limit`, or at a maximum."""
         around, found = np.concatenate(chased), np.zeros(0)
         most = min(self._most * (sigmas / self.params.sigmas) ** 4, self.params.most_test / max(len(around), 1))
         while len(around) and len(found) < max(most, 2 * self.params.samples):
@@ -139,7 +141,7 @@ class Evictions:
         return float(found.mean()) if len(found) else 0.0
 
     def evicts(self, victim: int, *chased: Lines) -> bool:
-        """Return whether a chase through the lines `chased` evicts the victim in more than half of the repetitions."""
+        """Return whether a chase through the arrays `chased` evicts the victim in more than half of the repetitions."""
         return self.fraction(victim, *chased) > 0.5
 
     def congruent(self, lines: Lines, chased: Lines) -> NDArray[np.bool_]:
@@ -233,8 +235,8 @@ class Evictions:
         return None
 
     def _needed(self, victim: int, lines: Lines, beside: Lines, parts: int, sigmas: float) -> Lines:
-        """Return the `lines` that are left when those not needed to evict the victim, with `beside`, were left out: one
-        of so many `parts` at a time, then one of twice as many, down to single lines."""
+        """Return the `lines` that are needed to evict the victim together with the lines `beside`. Others are left out:
+        one of so many `parts` at a time, then one of twice as many, down to single lines."""
         # relative to the whole set, which a co-runner keeps below 1; one line too few of a set that replaces at random
         # still evicts the victim in more than half of the repetitions
         limit = self.params.always * min(self.fraction(victim, lines, beside), 1.0)

@@ -99,7 +99,7 @@ def swept(context: Context, region: Region) -> list[list[Sized]]:
 
 
 def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Levels:
-    """Return the levels that the rounds of a size sweep (`swept`) show. Raises `SetebenchError` if there are none."""
+    """Return the levels that a sweep's rounds show; `ticks_per_second` gives ns. Raises `SetebenchError` if none do."""
     table, params = _Table(found, FindParams()), LevelsParams()
     explained = mixtures.mixture(table.sources, table.likely(params), table.clock, params)
     if len(explained.cycles) < 2:

@@ -29,8 +29,8 @@ WARMERS = Base("warmers")
 
 
 class Scattered(NamedTuple):
-    """Lines of a pointer chase: the operands `lines` in chase order, each in its own page; operands `warmers`, other
-    lines of these pages, which are loaded first to fill the TLB; and each base's addresses, shape (samples,)."""
+    """Lines of a pointer chase: operands `lines` in chase order, each in its own page; operands `warmers`, other lines
+    of these pages, which are loaded first to fill the TLB; addresses `places` of each base, shape (samples,)."""
 
     lines: tuple[Operand, ...]
     warmers: tuple[Operand, ...]
@@ -57,7 +57,7 @@ class Scattered(NamedTuple):
 
 
 def flushed(where: Base, size: int, line_size: int) -> Probe:
-    """Return the probe that flushes all lines of `size` bytes from base `where` on, and waits for the flushes."""
+    """Return the probe that flushes `size` bytes from base `where` on, in lines of `line_size` bytes, and waits."""
     away = Probe().repeat(size // line_size, Probe().flush(where), advance=line_size)
     return away.fence().wait(MemoryParams().settle)
 

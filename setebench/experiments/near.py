@@ -95,8 +95,8 @@ def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
 
 
 def chased(context: Context, region: Region, most: int) -> list[float]:
-    """Return the core cycles per load of a chase over a few lines; then, for each number of pages (up to `most`),
-    of two chases over one line in each page: at many offsets, and at two in turn; NaN if too few are undisturbed."""
+    """Return the core cycles per load of chases in `region`: over a few lines; then, for each number of pages (up to
+    `most`), two over one line in each page: at many offsets, and at two in turn. NaN if too few are undisturbed."""
     params, line, rng = NearParams(), region.line_size, context.fresh_rng()
     sizes = np.ceil(most / 2 ** (np.arange(params.sizes)[::-1] / 2)).astype(int).tolist()
     count, pages = params.few

@@ -24,7 +24,7 @@ class RoundsParams:
 
 
 def run_paired(context: Context, probe: Probe, placements: Placements, *, accesses: int = 1, warmup: int = 2) -> Paired:
-    """Run a paired probe on the measured CPU and return its samples; `accesses` are those of its longest question."""
+    """Run a paired probe as `Machine.run` does, on the measured CPU; `accesses` are those of its longest question."""
     ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=warmup)
     return paired(context, ticks, accesses)
 

@@ -79,11 +79,12 @@ class Access:
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial: its accesses to fresh pages, and their `order`: `fenced` (each completes before the next), `chained` (by
-    address dependence) or `free`. First, lines of page 0 with numbers in `window` (first, end; None: all) are flushed,
-    those with numbers in `held` are brought to level 2 only, and each access is made alone in `opened` other pages,
-    where prefetchers that learn pages' footprints learn that nothing follows it. If `practised`, prefetcher entries of
-    shared instructions are not reset, and repetitions run in the order of their number of accesses."""
+    """A trial: accesses to fresh pages, after which one line of page 0 is timed. Their `order` is `fenced` (each
+    completes before the next), `chained` (by address dependence) or `free`. Before them, lines of page 0 with numbers
+    in `window` (first, end; None: all) are flushed, those with numbers in `held` are brought to level 2 only, and each
+    access is made alone in `opened` other pages, where prefetchers that learn pages' footprints learn that nothing
+    follows it. If `practised`, prefetcher entries of shared instructions are not reset, and repetitions run in the
+    order of their number of accesses."""
 
     accesses: tuple[Access, ...]
     order: Order = "fenced"
@@ -146,7 +147,7 @@ class Trials:
         return Samples(cell[own, 0], cell[own, 1], ticks[own], dict(self.controls))
 
     def makers(self, trial: Trial, cpus: Sequence[int], cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
-        """Run a trial like `sample`, but with accesses made by several CPUs: `Access.maker` is an index into `cpus`.
+        """Run a trial like `sample` does, but with accesses by several CPUs: `Access.maker` is an index into `cpus`.
         The first CPU times the lines. No controls are run; those from calls of `sample` are returned."""
         cell = self.rng.permutation(np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0))
         probes = self._make(trial, len(cpus))

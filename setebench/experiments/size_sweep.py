@@ -43,7 +43,7 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
 
     def sizes(self, most: float, line_size: int) -> list[float]:
         """Return the sizes of the working sets to measure, in bytes, ascending up to `most`. Of sizes with the same
-        number of windows (below one window: of pages), only the smallest is kept."""
+        number of windows (below one window: of pages, with lines of `line_size` bytes), only the smallest is kept."""
         found: dict[int, float] = {}
         size = self.least
         while size <= min(most, self.largest):
@@ -141,8 +141,8 @@ def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
 
 
 def sweep_once(context: Context, region: Region, sizes: Sequence[float], params: SizeSweepParams) -> list[Sized]:
-    """Return samples of one round: of flushed lines, then of working sets of the given `sizes` (bytes, ascending), each
-    after one traversal. The round ends after `params.slow` successive sizes that memory serves."""
+    """Return samples of one round in `region`: of flushed lines, then of working sets of the given `sizes` (bytes,
+    ascending), each after one traversal. The round ends after `params.slow` successive sizes that memory serves."""
     found, slow = [flushed(context, region, params)], 0
     memory = params.outgrown * per_load(found[0])
     for size in sizes:
@@ -156,5 +156,5 @@ def sweep_once(context: Context, region: Region, sizes: Sequence[float], params:
 
 
 def per_load(sized: Sized) -> float:
-    """Return the core cycles of a load in the long chain; NaN if too few samples are undisturbed."""
+    """Return the core cycles of a load in the long chain of `sized`; NaN if too few samples are undisturbed."""
     return located(sized.samples, len(SHORT)) / sized.samples.accesses

@@ -97,7 +97,7 @@ def burst_memory(context: Context, params: BurstParams, *, large: bool = True) -
 class Bursts:
     """Times bursts on one machine, in core cycles that include the bracket's overhead, with new random lines at each
     call. Runs are repeated if an SMT co-runner is seen on the core (`alone`), as it would occupy MSHRs. `evictors` are
-    the number of lines that evict the line from level 1, and their distance in bytes."""
+    the number of lines that evict the line (which is timed after a burst) from level 1, and their distance in bytes."""
 
     def __init__(self, context: Context, region: Region, rng: np.random.Generator) -> None:
         self.params, self.context, self.rng, self.evictors = BurstParams(), context, rng, (1, PAGE_BYTES)
@@ -153,7 +153,8 @@ class Bursts:
         self, probe: Probe, states: Sequence[str], targets: tuple[int, ...] = (), others: Others | None = None
     ) -> dict[str, Times]:
         """Run a probe with states of its line in random order, and return cycles, shape (repetitions, intervals), by
-        state. `others` returns addresses of further bases, given each repetition's state and all usual addresses."""
+        state. `targets` are a burst's offsets; `others` gives further bases' addresses, by states and usual
+        addresses."""
         times = self.params.line_repetitions if targets else self.params.alone_repetitions
         drawn = np.resize(np.array(states), self.params.warmup + len(states) * times)
         drawn[self.params.warmup :] = self.rng.permutation(drawn[self.params.warmup :])

@@ -48,8 +48,8 @@ class ControlParams:
 
 @dataclass(frozen=True)
 class Near:
-    """Summary of loads of a line: the share that is about as slow as loads of flushed lines (`far`), and the `mean` and
-    the standard `error` of all others in cycles."""
+    """Summary of loads of a line. `far` is the share of loads that are about as slow as those of flushed lines; `mean`
+    and standard `error` are of all other loads, in cycles."""
 
     far: float
     mean: float
@@ -76,9 +76,9 @@ class Controls:
         self._choose()
 
     def _choose(self) -> None:
-        """Choose the evictors: so many that loads behind more and more of them, which rise to level 2's time and stay
-        there until that is full, too, rise no longer. Lines at one offset in their pages evict few others where level 1
-        is indexed by address; where it is hashed, a dense block fills all sets alike."""
+        """Choose the evictors: the fewest behind which loads take level 2's time. Behind more and more evictors loads
+        get slower up to that time, and stay there until level 2 is full, too. Lines at one offset in their pages evict
+        few others where level 1 is indexed by address; where it is hashed, a dense block fills all sets alike."""
         forms = ((self.params.pages, PAGE_BYTES, 1), (self.params.lines, self._bursts.size, 2))
         self.second = any(self._plateau(*form) for form in forms)
         self._bursts.evictors = self._bursts.evictors if self.second else (1, PAGE_BYTES)
@@ -131,9 +131,8 @@ class Controls:
                 return found
 
     def landed(self, hint: str) -> str:
-        """Return the level that prefetches from memory with this hint fill: l1, l2, l3 (beyond level 2), `NONE`,
-        `UNSTEADY` or `UNCLEAR`. Prefetches without effect are tried again right after a hit in their page
-        (`warmed`)."""
+        """Return the level that this hint's prefetches from memory fill: l1, l2, l3 (or beyond), `NONE`, `UNSTEADY` or
+        `UNCLEAR`. Prefetches without effect are tried again right after a hit in their page."""
         self._context.progress(f"where prefetches {hint} land")
         for warmed in [True] if hint in self.warmed else [False, True]:
             found = self._landed(hint, replace(ALONE, warmed=warmed))

@@ -59,7 +59,7 @@ def trials_per_page(line_size: int) -> int:
 
 
 def span_bytes(size_bytes: float, line_size: int) -> int:
-    """Return the bytes of the pages over which a working set of `size_bytes` bytes of lines is spread."""
+    """Return the bytes of the pages over which `size_bytes` bytes of lines, of `line_size` bytes each, are spread."""
     return -(-int(size_bytes / line_size) // (trials_per_page(line_size) * LINES_AT_ONCE)) * TLB_PAGE_BYTES
 
 

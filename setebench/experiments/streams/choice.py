@@ -40,7 +40,7 @@ def choose_cpus(facts: Facts, first: int | None, threads: int) -> tuple[int, ...
 
 
 def widths_of(facts: Facts, wanted: Sequence[str] = ()) -> list[str]:
-    """Return the access widths to measure by name, the widest by default. Raises `UsageError` if the CPU lacks one."""
+    """Return names of access widths to measure: `wanted` or the widest. Raises `UsageError` if the CPU lacks one."""
     offered = [name for name, size in WIDTHS.items() if size in facts.access_sizes]
     lacking = [name for name in wanted if name not in offered]
     if lacking:
@@ -51,7 +51,7 @@ def widths_of(facts: Facts, wanted: Sequence[str] = ()) -> list[str]:
 
 
 def kernels_of(facts: Facts, wanted: Sequence[str]) -> list[Kernel]:
-    """Return the kernels with these names. Raises `UnsupportedError` if the machine lacks one of them."""
+    """Return the kernels with the names `wanted`. Raises `UnsupportedError` if the machine lacks one of them."""
     lacking = [name for name in wanted if name not in facts.kernels]
     if lacking:
         offered = ", ".join(facts.kernels) or "none"
@@ -60,8 +60,8 @@ def kernels_of(facts: Facts, wanted: Sequence[str]) -> list[Kernel]:
 
 
 def thread_counts(wanted: str | None, cpus: int) -> list[int]:
-    """Return the thread counts, ascending, that the option --threads names: `1,2,4`, or `each` for 1 to `cpus`; without
-    the option 1 and `cpus`. Raises `UsageError` for anything else."""
+    """Return the thread counts, ascending, that `wanted` (the option --threads) names: `1,2,4`, or `each` for 1 to
+    `cpus`; without the option (None) 1 and `cpus`. Raises `UsageError` for anything else."""
     if not wanted:
         return sorted({1, cpus})
     if wanted == "each":

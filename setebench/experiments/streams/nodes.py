@@ -18,9 +18,9 @@ Question = Callable[[Context, tuple[int, ...], int], Iterator[Finding]]
 
 
 def matrix(context: Context, question: Question, failed: str, unit: str) -> Iterator[Finding]:
-    """Yield the findings of a measurement for each pair of a NUMA node with CPUs and a node's memory, with both numbers
-    added to parameters' names; nothing for a single node, or if memory can't be bound. `question` measures a pair, by
-    a context, the CPUs and the number of pairs. If that fails, the parameter `failed` (in `unit`) is unresolved."""
+    """Measure with the CPUs of one NUMA node and the memory of another, each pair in turn; yield findings, both numbers
+    added to their parameters (none for a single node, or if memory can't be bound). `question` measures a pair, by a
+    context, the CPUs and the number of pairs. If it fails, the parameter `failed` (in `unit`) is unresolved."""
     facts = context.machine.facts
     homes = {node.number: tuple(cpu for cpu in facts.cpus if cpu in node.cpus) for node in facts.nodes}
     pairs = [(home, memory) for home, memory in product(homes, homes) if homes[home]]

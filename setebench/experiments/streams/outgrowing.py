@@ -23,8 +23,8 @@ PARAMS = OutgrowingParams()
 
 
 class Outgrowing(NamedTuple):
-    """Bytes of all threads' data sets together: the `least` size that outgrows the caches and the `wanted` size; and
-    the capacity of the last cache in bytes (`last`; the sweep's largest working set if the capacity is unknown)."""
+    """Bytes of all threads' data sets together: `least` outgrows the caches, `wanted` is the size to use. `last` is the
+    capacity of the last cache in bytes, or the sweep's largest working set if that is unknown."""
 
     least: int
     wanted: int

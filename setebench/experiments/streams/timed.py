@@ -47,7 +47,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Kernel and width, as in parameter names."""
+        """Kernel and width as in parameter names, such as "load.64"."""
         return f"{self.kernel.name}.{self.width}"
 
     def parameter(self, level: str) -> str:
@@ -64,9 +64,9 @@ class Round(NamedTuple):
 
 @dataclass
 class Stream:
-    """A kernel on some CPUs (`case`) over a data set in one level. Each thread has `blocks` blocks, with
-    `array_bytes` bytes of each array of the kernel; a sample streams over a block `passes` times. `rounds` are results
-    by form of the loop (True: rolled). A `shared` level has its own clock: only GB/s count, by the slowest thread."""
+    """A kernel on some CPUs (`case`) over a data set in one level. Each thread has `blocks` blocks, with `array_bytes`
+    bytes of each array of the kernel; a sample streams over a block `passes` times. `rounds` has results by form of the
+    loop (True: rolled). A `shared` level has its own clock: only GB/s count, by the slowest thread."""
 
     case: Case
     level: str
@@ -78,8 +78,9 @@ class Stream:
 
     @classmethod
     def over(cls, case: Case, level: str, total: int, least: int, *, shared: bool = True) -> Stream:
-        """Return a stream over data sets of about `total` bytes a thread, in whole blocks. If that is a single block, a
-        sample streams over it until at least `least` bytes are accessed. `shared`: cores share the `level`."""
+        """Return a stream over data sets of about `total` bytes a thread, in whole blocks. They have to fit `level`,
+        such as "l2", where they are said to lie; cores that share it (`shared`) are compared in GB/s only. If a data
+        set is a single block, a sample streams over it until at least `least` bytes are accessed."""
         kernel, wanted = case.kernel, max(1, -(-total // PARAMS.block_bytes))
         rows = max(1, round(total / wanted / kernel.arrays / BLOCK_BYTES))
         array = BLOCK_BYTES * (1 << round(math.log2(rows)) if kernel.random else rows)
@@ -95,7 +96,7 @@ class Stream:
 
     @property
     def alone(self) -> bool:
-        """Whether the stream is that of one thread in its core's private caches."""
+        """Whether one thread alone streams, in its core's private caches."""
         return not self.shared and len(self.case.cpus) == 1
 
     @property
@@ -114,9 +115,10 @@ class Stream:
         return max(self.rounds, key=lambda rolled: np.nanmax([0.0, *(each.gigabytes for each in self.rounds[rolled])]))
 
     def probe(self, cpu: int, line_size: int, rolled: bool, reference: Probe) -> Probe:
-        """Return the paired probe of one sample on `cpu`, by a `rolled` or unrolled loop. The kernel first runs over
-        another block, too, as wide vectors change the clock rate. After kernels that store, a fence waits for the
-        stores. Blocks in memory are flushed before, as the last cache may be larger than the data set."""
+        """Return the paired probe of one sample on `cpu`, between runs of `reference`, by a `rolled` or unrolled loop.
+        The kernel first runs over another block, as wide vectors change the clock rate. After kernels that store, a
+        fence waits for the stores. Blocks in memory are flushed before, as the last cache may be larger than the data
+        set."""
         kernel, width, (last, base) = self.case.kernel, WIDTHS[self.case.width], bases_of(cpu)
         one = Probe().stream(base, kernel.name, self.array_bytes, width, rolled=rolled)
         body = one if self.passes == 1 else Probe().repeat(self.passes, one)
@@ -132,8 +134,8 @@ def bases_of(cpu: int) -> tuple[Base, Base]:
 
 
 def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_bytes: float) -> None:
-    """Time all streams in rounds until the budget is spent, and add the results to their `rounds`. After `last_bytes`
-    bytes of a stream, caches are in its steady state. Raises `UnsupportedError` if memory is too small."""
+    """Time all streams in rounds until the budget is spent, and add the results to their `rounds`. Caches are settled
+    after `last_bytes` bytes of a stream. Raises `UnsupportedError` if memory is too small."""
     sizes: dict[int, int] = {}
     for each in streams:
         sizes |= {cpu: max(each.blocks * each.spacing, sizes.get(cpu, 0)) for cpu in each.case.cpus}
