@@ -88,7 +88,7 @@ def _advisor(context: Context, loop: Loop) -> Advisor:
 
 
 def read_loop(path: str) -> Loop:
-    """Return the loop that a TOML file describes. Raises `UsageError` where the file can't be read as one."""
+    """Return the loop that the TOML file at `path` describes. Raises `UsageError` where it can't be read as one."""
     try:
         return loop_of(tomllib.loads(files.read_bytes(path, MOST_BYTES).decode()))
     except OSError as error:

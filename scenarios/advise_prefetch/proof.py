@@ -87,7 +87,7 @@ class Proof:
         return best if self._logarithm(Policy(), best, CHOOSES).low > -np.log(1 - least_gain) else Policy()
 
     def ratio(self, numerator: Policy, denominator: Policy) -> Interval:
-        """Return the median ratio of two policies' times over the rounds that time."""
+        """Return the median ratio of the times of two policies, `numerator` over `denominator`, in rounds that time."""
         return Interval(*np.exp(self._logarithm(numerator, denominator, TIMES)).tolist())
 
     def _logarithm(self, numerator: Policy, denominator: Policy, use: int) -> Interval:
@@ -102,7 +102,7 @@ class Proof:
 
 
 def prove(bench: Bench, advisor: Advisor) -> Proof:
-    """Return a loop's proof: the policies of the formulas and a sweep of distances, run in interleaved rounds."""
+    """Return a loop's proof by `bench`: the advisor's policies and a sweep of distances, in interleaved rounds."""
     sweep = tuple(dict.fromkeys([*advisor.starts(), *advisor.swept(bench.params.sweep)]))
     bench.context.progress(f"{advisor.loop.name}: {len(sweep)} policies")
     return Proof(loop=advisor.loop, sweep=sweep, ticks=bench.run(advisor.loop, sweep, bench.params.rounds, 200))

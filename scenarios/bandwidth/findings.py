@@ -24,7 +24,7 @@ REACHED = 0.95
 
 
 def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding]:
-    """Yield the bandwidth of one level in GB/s, with and without write-allocate traffic, and in bytes per core cycle.
+    """Yield the bandwidth of `stream` in GB/s, with and without write-allocate traffic, and in bytes per core cycle.
 
     If one thread runs alone in a level on the core's clock, GB/s is bytes per cycle times `per_ns`, the core cycles per
     nanosecond that the result states: measured GB/s vary by round there, as load on other cores changes the clock.
@@ -65,8 +65,8 @@ def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alon
 
 
 def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
-    """Return the evidence of one case: kernel, width, CPUs, and for each level the bytes of a thread's data set and the
-    GB/s of all rounds with the form of the loop (rolled or unrolled) that was faster there."""
+    """Return the evidence of one case: kernel, width, CPUs, and for each level (of `streams`) the bytes of a thread's
+    data set and the GB/s of all rounds with the form of the loop (rolled or unrolled) that was faster there."""
     rounds = [[each.gigabytes for each in stream.rounds[stream.best_form]] for stream in streams]
     return {
         "kernel": case.kernel.name,

@@ -30,7 +30,7 @@ def shared(levels: Levels, name: str) -> bool:
 
 
 def bytes_of(levels: Levels, facts: Facts, cpus: Sequence[int]) -> dict[str, int]:
-    """Return the bytes of one thread's data set for every cache, by level name; 0 where no size fits a level."""
+    """Return the bytes of each of the data sets that `cpus` use at once, for every cache by name; 0 where none fits."""
     per_core = max((sum(cpu in group for cpu in cpus) for group in facts.siblings), default=1)
     found: dict[str, int] = {}
     before = 0.0

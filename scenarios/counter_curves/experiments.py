@@ -120,8 +120,8 @@ def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[
 
 
 def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, str]:
-    """Return the load-miss latency in cycles above which memory is saturated, or None and a reason: the geometric mean
-    of the highest latency clearly below peak bandwidth and the lowest at peak (Helm and Taura 2019, 6.3 and 7)."""
+    """Return the load-miss latency in cycles above which memory is saturated, or None and why: the geometric mean of
+    `points`' highest latency clearly below peak bandwidth and lowest at peak (Helm and Taura 2019, 6.3 and 7)."""
     loads = [
         Load(point["threads"], point["delay"], *(float(np.mean(point[name])) for name in ("gb_per_s", LATENCIES[1])))
         for point in points

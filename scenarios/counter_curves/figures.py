@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # only loaded for a plot
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure of an experiment's points: the `statistic` of the repeats of each quantity in `y` over the setting
-    `x`, with one curve per value of the setting `by`. `only` has by setting the values of the points that are drawn."""
+    """A figure of an experiment's points: the `statistic` of the repeats of each quantity in `y` over the setting `x`,
+    in one curve per value of the setting `by`. If `only` has values of a setting, points with others aren't drawn."""
 
     title: str
     experiment: Callable[[Context, Params], Iterator[Point]]

@@ -58,9 +58,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(NamedTuple):
-    """Counts per piece of work, shape (epochs,), of a workload or of the difference of two. `expected` has, by name of
-    an explanation, the count that it expects, and `tolerance` how far the count may be off: not at all without an
-    entry. An explanation that is missing in `expected` allows any count."""
+    """Counts per piece of work, shape (epochs,), of a workload or of the difference of two. An explanation is a role
+    that the event may count. `expected` has, by explanation, the count that it expects, and `tolerance` how far the
+    count may be off: not at all without an entry. An explanation that is missing in `expected` allows any count."""
 
     name: str
     counted: Numbers
@@ -79,8 +79,8 @@ class Row(NamedTuple):
 
 
 def judge(role: str, evidence: Evidence) -> Verdict:
-    """Return the verdict on the event of `role`: from its readings if they failed or are all 0, otherwise from the
-    explanation that best fits its counts under all workloads."""
+    """Return the verdict on the event of `role`, by `evidence`: from its readings if they failed or are all 0,
+    otherwise from the explanation that best fits its counts under all workloads."""
     observed = evidence.roles[role]
     if observed.readings and all(count.value is None for count in observed.readings):
         return _verdict(role, Kind.UNAVAILABLE, reason=observed.readings[-1].reason)

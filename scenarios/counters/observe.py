@@ -23,7 +23,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass
 class Observed:
-    """All counts of one role (an ideal event): `readings` in the order of runs, and in `values` by workload an array of
+    """All counts of one role (an ideal event): `readings` in the order of runs, `values` by workload, each an array of
     shape (2, epochs, amounts of work): counts in row 0, core cycles of the same runs in row 1 (NaN: no run)."""
 
     readings: list[Count] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Evidence:
         return step < ((further[0] if level == "memory" and len(further) > 1 else second) + memory) / 2
 
     def events(self, role: str, name: str) -> Numbers:
-        """Return events per piece of work, shape (complete epochs,); empty where the workload was not counted."""
+        """Return `role`'s events per piece of the workload `name`, shape (complete epochs,); empty if not counted."""
         return self._slopes(role, name, 0)
 
     def cycles(self, role: str, name: str) -> Numbers:
@@ -83,8 +83,8 @@ class Evidence:
         return np.asarray(np.polyfit(amounts, values[which][whole].T, 1)[0])
 
     def table(self) -> dict[str, dict[str, dict[str, list[float] | float | None]]]:
-        """Return as evidence, by role and workload, the `events` per piece of work in every epoch, and how many a piece
-        is `known` to cause (None if unknown)."""
+        """Return evidence by role (an ideal event) and workload: the `events` per piece of work (such as one load) in
+        each epoch (a repetition), and how many a piece is `known` to cause (None if unknown)."""
         return {
             role: {
                 name: {"events": self.events(role, name).tolist(), "known": self.workloads[name].expected.get(role)}
@@ -94,7 +94,7 @@ class Evidence:
         }
 
     def observe(self, context: Context, roles: tuple[str, ...], epoch: int) -> None:
-        """Add one epoch of these roles: run, in random order, all workloads that say something about them."""
+        """Add one epoch (a repetition) of these roles: run, in random order, all workloads that concern them."""
         context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
         machine = context.machine
         assert isinstance(machine, CountsEvents)

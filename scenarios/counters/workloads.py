@@ -98,14 +98,14 @@ class Workload:
 def sized(
     name: str, probe: Callable[[int], Probe], placements: Placements, size: int = INSTRUCTIONS, **fields: Any
 ) -> Workload:
-    """Return a workload of which n units are `HOT` repetitions of `probe(n * size)`, a probe that does so many pieces
-    of work. `fields` are further fields of the workload."""
+    """Return the workload `name`, of which n units are `HOT` repetitions, at `placements`, of `probe(n * size)`, a
+    probe that does so many pieces of work. `fields` are further fields of the workload."""
     return Workload(name=name, make=lambda amount: (probe(amount * size), placements), unit=size * HOT, **fields)
 
 
 def repeated(name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, **fields: Any) -> Workload:
-    """Return a workload whose unit is `unit` repetitions of `probe`; `placements(k)` returns those of k repetitions.
-    `fields` are further fields of `Workload`, and `pieces`: pieces of work (loads) of a repetition, 1 by default."""
+    """Return the workload `name`, whose unit is `unit` repetitions of `probe`; `placements(k)` returns those of k
+    repetitions. `fields` are further fields of `Workload`, and `pieces`: pieces of work per repetition (else 1)."""
     pieces = fields.pop("pieces", 1)
     return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **fields)
 

@@ -83,7 +83,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def plot(document: dict[str, Any]) -> Any:
-    """Return a matplotlib figure of the read latency of other cores' lines, reader by owner (Fang et al., Figure 3)."""
+    """Return a figure of the read latency of other cores' lines in a result's `document` (Fang et al., Figure 3)."""
     from setebench.report.plots.maps import transfer_figure  # matplotlib is only loaded for a plot
 
     return transfer_figure(document)

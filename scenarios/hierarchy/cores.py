@@ -47,8 +47,9 @@ Pair = tuple[int, int]
 
 
 class Read(NamedTuple):
-    """Latency of one pair and state in one round: core cycles and nanoseconds per load (NaN where too few samples were
-    undisturbed), and the share of samples in which both CPUs were on one core, which the latencies leave out."""
+    """What one round measured of a pair of CPUs (reader, owner) and a state of the owner's lines. `cycles` and `ns` are
+    the latency per load, NaN where too few samples were undisturbed. `one_core` is the share of samples in which both
+    CPUs were on one core, which the latency leaves out."""
 
     cycles: float
     ns: float

@@ -73,8 +73,9 @@ class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
 def measure_eviction(
     context: Context, pool: Pool, earlier: Sequence[EvictionRound] = ()
 ) -> tuple[EvictionRound, CacheSet | None]:
-    """Measure one round: find an eviction set of the second cache, and count the other pages of `pool` with a line in
-    its cache set. Return the round and that set; an empty round and None if no eviction set was found."""
+    """Measure one round: find an eviction set of the second cache, and count the pages of `pool` outside it whose line
+    at the victim's offset is in the same cache set. Return the round and that set; an empty round and None if no
+    eviction set was found. If several `earlier` rounds found none either, only one victim is tried."""
     evictions, line, params = Evictions(context, pool), context.line_size, PARAMS
     hopeful = len(earlier) < params.agree or any(each.ways for each in earlier)
     for _ in range(params.tries if hopeful else 1):
@@ -122,8 +123,9 @@ def _elsewhere(evictions: Evictions, whole: CacheSet, changed: int, counts: tupl
 
 
 class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What rounds say of the second cache: its `ways`, how many rounds `agreed` on them, how many bits of a line's
-    number within its page are `hashed` (None where unclear), and the probability of each number of `sets`."""
+    """What rounds say of the second cache. `ways` is the commonest number of ways, and `agreed` the number of rounds
+    that found it. `hashed` is how many bits of a line's number within its page the index hashes (None: unclear). `sets`
+    maps possible numbers of sets to their probability."""
 
     ways: int
     agreed: int
@@ -134,8 +136,8 @@ class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
 def second_cache_shape(
     rounds: Sequence[EvictionRound], line: int, end_bytes: float, params: Params = PARAMS
 ) -> SecondShape | None:
-    """Infer the ways (the commonest answer of rounds) and a posterior of the number of sets, from the counts of
-    congruent lines and the capacity `end_bytes` (0 if unknown). Returns None where no round found an eviction set."""
+    """Infer ways (the commonest answer of rounds) and a posterior of the number of sets, from the counts of congruent
+    lines of `line` bytes and the capacity `end_bytes` (0 if unknown). None if no round found an eviction set."""
     if not (found := [each.ways for each in rounds if each.ways]):
         return None
     ways = commonest(found)
@@ -167,7 +169,7 @@ def second_cache_shape(
 
 
 def clear(rounds: Sequence[EvictionRound], line: int, end_bytes: float, params: Params = PARAMS) -> bool:
-    """Whether further rounds would hardly change the answer: all agree, and one number of sets is nearly certain."""
+    """Whether more rounds would hardly change the answer of `second_cache_shape` (arguments as there), as all agree."""
     shape = second_cache_shape(rounds, line, end_bytes, params)
     agreed = shape is not None and params.clear <= shape.agreed == len(rounds) and shape.hashed is not None
     return bool(agreed and shape and max(shape.sets.values(), default=0.0) > params.sure)
@@ -184,7 +186,7 @@ def _mixed_chances(seen: NDArray[np.int64], expected: float, params: Params) -> 
 def second_cache_findings(
     rounds: Sequence[EvictionRound], levels: Levels, line: int, params: Params = PARAMS
 ) -> Iterator[Finding]:
-    """Yield the second cache's findings from all rounds: size in bytes, ways, and whether its index is hashed."""
+    """Yield the second cache's size, ways, and whether its index is hashed, by rounds on lines of `line` bytes."""
     shape = second_cache_shape(rounds, line, levels.ends_bytes.get("l2", 0.0), params)
     agreed = shape is not None and shape.agreed >= min(params.agree, len(rounds))
     none = "no minimal eviction set was found"
@@ -221,7 +223,7 @@ def further_findings(levels: Levels) -> Iterator[Finding]:
 
 def capacities(levels: Levels, name: str) -> list[float]:
     """Return for each round the working set in bytes (interpolated on a logarithmic scale) at which a load costs the
-    mean of this cache's latency and the next level's. Rounds that never cross that latency are left out."""
+    mean of the latencies of cache `name` and of the next level. Rounds that never cross that latency are left out."""
     behind = [*levels.caches, MEMORY][levels.caches.index(name) + 1]
     half = (levels.cycles[name] + levels.cycles[behind]) / 2
     sizes, found = np.log(levels.sweep.get("size_bytes", [])), []
@@ -233,7 +235,7 @@ def capacities(levels: Levels, name: str) -> list[float]:
 
 
 def size_by_curve(name: str, levels: Levels, params: Params = PARAMS) -> Finding:
-    """Return a lower bound of a cache's size: half of the working set at which outer levels serve half the loads."""
+    """Return a lower bound of cache `name`'s size: half the working set at which outer levels serve half the loads."""
     if name not in levels.ends_bytes:
         return unresolved(f"cache.{name}.size", "bytes", f"{UNCOUNTED}, and no working set outgrew it", METHOD)
     reason, seen = UNCOUNTED, capacities(levels, name)

@@ -126,8 +126,8 @@ def first_cache_findings(rounds: Sequence[StrideRound], params: Params = PARAMS)
 
 
 def first_cache_shape(rounds: Sequence[StrideRound], params: Params = PARAMS) -> FirstShape | None:
-    """Return the shape that explains how many lines stay in the cache at every stride, or None. Its ways are the
-    commonest number at strides of a page and more; the smallest stride with that number is a way's bytes."""
+    """Return the shape that explains how many lines stay in the cache at every stride in `rounds`, or None. Its ways
+    are the commonest number at strides of a page and more; the smallest stride with that number is a way's bytes."""
     strides, counts = np.array(rounds[0].strides), np.array([each.lines for each in rounds])
     fits = np.array([commonest(column) for column in counts.T.tolist()])
     ways = commonest(fits[strides >= TLB_PAGE_BYTES].tolist())

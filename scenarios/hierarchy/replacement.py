@@ -54,9 +54,9 @@ PARAMS = Params()
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
-    """One round on sets of `ways` ways: which of the set's `lines` each load used, shape (sequences, loads), and how
-    much it missed (`late`: 0 a hit, 1 a miss), shape (repetitions, sequences, loads). `around` is the miss rate of a
-    cyclic traversal of more lines than a set of the second cache has ways."""
+    """One round of random sequences of loads, each on a set of a cache with so many `ways`. `lines` has the set's line
+    that each load used, shape (sequences, loads). `late` is how much it missed (0: hit, 1: miss), shape (repetitions,
+    sequences, loads). `around` is the miss rate of a cyclic traversal of more lines than the second cache's ways."""
 
     ways: int
     lines: Lines
@@ -65,8 +65,8 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sequences(ways: int, loads: int, rng: np.random.Generator, params: Params = PARAMS) -> Lines:
-    """Return random sequences of line numbers, shape (sequences, loads): all lines once, then some more often than
-    others, as policies differ in how they keep lines that are used often."""
+    """Return random sequences of line numbers, shape (sequences, loads), of a few more lines than `ways`: all lines
+    once, then some more often than others, as policies differ in how they keep lines that are used often."""
     rows = []
     for _ in range(params.sequences):
         lines = ways + 1 + int(rng.integers(params.extra))
@@ -96,8 +96,8 @@ def measure_first(context: Context, first: FirstShape) -> Replaced:
 
 
 def measure_second(context: Context, region: Region, found: CacheSet, first: FirstShape) -> Replaced | None:
-    """Measure one round on an eviction set of the second cache; None where it has too few lines, or there are too few
-    that evict from the first cache alone."""
+    """Measure one round on an eviction set of the second cache (`found`, in `region`); None where it has too few lines,
+    or there are too few that evict from the first cache alone."""
     ways, own = found.ways, found.ways + PARAMS.extra
     # lines at one offset lie in so many sets of the first cache: several where a way is larger than a page
     colours = max(1, first.bytes // first.ways // TLB_PAGE_BYTES)
@@ -174,7 +174,7 @@ def second_findings(context: Context, rounds: Sequence[Replaced]) -> Iterator[Fi
 
 
 def exclusive_of(rounds: Sequence[Replaced], params: Params = PARAMS) -> bool | None:
-    """Whether the second cache is exclusive of the first, None if unclear. If it is, a cyclic traversal of a few more
-    lines than its ways hits, as both caches together hold them."""
+    """Whether `rounds` show that the second cache is exclusive of the first, None if unclear. If it is, a cyclic
+    traversal of a few more lines than its ways hits, as both caches together hold them."""
     share = float(np.median([each.around for each in rounds])) if rounds else np.nan
     return share < params.shared[0] if share < params.shared[0] or share > params.shared[1] else None

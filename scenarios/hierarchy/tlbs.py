@@ -212,8 +212,8 @@ def _without(curve: TlbRound, step: Step) -> TlbRound:
 
 
 def tlb_pages(context: Context, page_bytes: int = SMALL_PAGE) -> TlbPages | None:
-    """Allocate pages of one size, or return None where memory is short. A large page that the hypervisor maps in small
-    pieces takes an entry for each piece."""
+    """Allocate pages of `page_bytes`, or return None where memory is short. A large page that the hypervisor maps in
+    small pieces takes an entry for each piece."""
     wanted = min(PARAMS.large_bytes, int(PARAMS.memory * context.machine.facts.memory_bytes))
     wanted = min(wanted, PARAMS.most * page_bytes + PARAMS.align_bytes) // page_bytes * page_bytes
     if wanted < 2 * PARAMS.least * page_bytes + PARAMS.align_bytes:
@@ -348,6 +348,6 @@ def pooled(rounds: Sequence[TlbRound]) -> TlbRound:
 
 
 def tlb_evidence(rounds: Sequence[TlbRound], large: Sequence[TlbRound]) -> dict[str, Any]:
-    """Return the evidence: the curves and counts of all rounds, by page size."""
+    """Return the evidence: the curves and counts of all rounds, on small and on `large` pages, by page size."""
     every = {"tlb_4k": rounds, "tlb_2m": large}
     return {name: [msgspec.to_builtins(each, enc_hook=np.ndarray.tolist) for each in every[name]] for name in every}

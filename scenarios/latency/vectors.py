@@ -44,8 +44,8 @@ def vector_findings(name: str, agreed: Finding, rounds: Sequence[Surplus]) -> It
     """Yield the load-to-use latency of vector loads from level `name`, whose 8-byte latency is the finding `agreed`.
 
     A vector chase needs one transfer more per load, from the vector register to an integer register, of at least a
-    cycle, and can't be timed without it. So the latency is at least that of 8-byte loads, and exceeds it by at most the
-    chase's surplus less one cycle."""
+    cycle, and can't be timed without it. So the latency is at least that of 8-byte loads, and exceeds it by at most
+    what chases took longer in `rounds` (`vectors_once`) less one cycle."""
     for size in sorted(rounds[0]):
         parameter = f"latency.{name}.vector{size}"
         if agreed.outcome is not Outcome.MEASURED:

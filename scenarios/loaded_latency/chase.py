@@ -102,7 +102,7 @@ class LoadedChase:
             self._machine.release(region)
 
     def measure(self, step: Step, budget: Budget) -> Reading:
-        """Measure the chase at this load; repeat with a longer load where it ended before the chase."""
+        """Measure the chase at the load `step` within the `budget`; repeat with a longer load if it ended too early."""
         found = Reading(float("nan"), float("nan"))
         for _ in range(PARAMS.tries):
             found = self._once(step, budget)

@@ -25,9 +25,10 @@ NO_JUMP = Jump(last=None, times={})
 
 @dataclass(frozen=True)
 class Prefetching:
-    """Results of bursts of one prefetch hint, and the `level` it fills. Two times jump as prefetches get more:
-    `set_out` is the jump of the time until all are issued, plus that of a later load of the last line, which is slow if
-    its prefetch was dropped; `there` is that of the time until the last line has arrived."""
+    """Results of bursts of prefetches with one hint, which fills `level`. A jump is a number of requests: with one
+    more, a time rises abruptly. `set_out` is the jump of the time until all are issued, plus that of a later load of
+    the last line, which is slow if its prefetch was dropped. `there` is the jump of the time until the last line has
+    arrived."""
 
     burst: Burst
     level: str
@@ -37,11 +38,11 @@ class Prefetching:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What one thread measured. A jump is the number of requests after which their time jumps, with times in `unit`
-    (cycles that a miss takes longer than a hit): `loads`, that of bursts of loads; `hits`, that of a hit in L2 behind
-    such bursts (None: not measured). `queue_before` is how many loads make a hit in L1 wait as well, 0 if none did;
-    `prefetching` are results by hint, `fills` the level that each hint fills, `disturbed` the share of bursts beside an
-    SMT co-runner."""
+    """What one thread measured. A jump is a number of requests: with one more, their time rises abruptly. Times are in
+    `unit`, the cycles that a miss takes longer than a hit. `loads` is the jump of bursts of loads; `hits` is the jump
+    of an L2 hit behind such a burst (None: not measured). `queue_before` is how many loads make an L1 hit wait as well
+    (0: none did). `prefetching` has the results of each hint, and `fills` maps each hint to the level that it fills.
+    `disturbed` is the share of bursts, 0 to 1, that ran beside an SMT co-runner."""
 
     unit: float
     loads: Jump
@@ -85,8 +86,8 @@ class Evidence:
 
 
 def entries(jump: Jump, what: str) -> int:
-    """Return how many entries a jump in the search `what` (a hint, `LOADS`, `HITS` or `LINES`) shows: the last number
-    of requests before it; for `HITS` one more, as the hit takes an entry, too; 0 without a jump, or for `LINES`."""
+    """Return how many entries a jump in the search `what` (a hint, `LOADS`, `HITS` or `LINES`) shows: the requests
+    before it, plus 1 for `HITS`, as the hit takes an entry, too; 0 without a jump, or for `LINES` (never compared)."""
     return 0 if jump.last is None or what == LINES else jump.last + (what == HITS)
 
 

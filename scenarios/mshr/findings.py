@@ -17,7 +17,7 @@ HIDDEN = "hidden by what lies before level 1: a hit there waits behind so many l
 
 
 def findings(evidence: Evidence, levels: tuple[str, ...], params: Params) -> Iterator[Finding]:
-    """Yield the entries of the miss queues of `levels` (l1, l2) for loads and for prefetches."""
+    """Yield the entries of the miss queues of `levels` (l1, l2) for loads and prefetches, by a thread's `evidence`."""
     both = {"l1": (l1_demand, l1_prefetch), "l2": (l2_demand, l2_prefetch)}
     for level in levels:
         for find in both[level]:
@@ -167,7 +167,7 @@ def _unlimited(name: str, own: Prefetching, params: Params) -> Finding:
 
 
 def filling(evidence: Evidence, level: str) -> Prefetching | None:
-    """Return the measurements of a prefetch hint that fills this level, None where no hint does."""
+    """Return what `evidence` has on a prefetch hint that fills this level, None where no hint does."""
     return next((own for own in evidence.prefetching if own.level == level), None)
 
 

@@ -31,7 +31,7 @@ QUIETER = "run again at a quieter time"
 
 
 def threads_of_core(facts: Facts, cpu: int) -> tuple[int, ...]:
-    """Return the usable CPUs (threads) of the measured core, `cpu` itself first."""
+    """Return the usable CPUs (threads) in `facts` of the measured core, `cpu` itself first."""
     group = next((group for group in facts.siblings if cpu in group), (cpu,))
     return cpu, *(other for other in group if other in facts.cpus and other != cpu)
 

@@ -100,7 +100,7 @@ def _keep(curves: dict[str, Seen], seen: Seen) -> None:
 
 
 def plot(document: dict[str, Any]) -> Any:
-    """Return a figure with a heat map per curve: the level of each line of the page, by number of accesses."""
+    """Return a figure of a result's `document`, a heat map per curve: the level of each line, by number of accesses."""
     from setebench.report.plots.maps import map_figure  # matplotlib is only loaded for a plot
 
     return map_figure(document)

@@ -25,8 +25,8 @@ Numbers = NDArray[np.float64]
 
 
 def steps_of(accesses: Sequence[Access], line_size: int) -> list[Step]:
-    """Return loads as steps of a model. Loads by instructions of their own get distinct negative instruction numbers;
-    other loads keep the number of the instruction that they share."""
+    """Return loads as steps of a model, with lines of `line_size` bytes. Loads by instructions of their own get
+    distinct negative instruction numbers; other loads keep the number of the instruction that they share."""
     return [
         Step(each.at // line_size, each.at, -2 - number if each.ip is None else each.ip)
         for number, each in enumerate(accesses)
@@ -41,26 +41,26 @@ SHIFT = 4
 
 @dataclass(frozen=True)
 class Curve:
-    """An access pattern (`trial`), and the numbers of accesses (`counts`) after which lines are probed."""
+    """An access pattern (`trial`), its `name`, and the numbers of accesses (`counts`) after which lines are probed."""
 
     name: str
     trial: Trial
     counts: tuple[int, ...]
 
     def last(self, line_size: int) -> NDArray[np.int64]:
-        """Return the line of the last access for each count, shape (counts,)."""
+        """Return the line (of `line_size` bytes) of the last access for each count, shape (counts,)."""
         return np.array([self.trial.accesses[count - 1].at // line_size for count in self.counts], dtype=np.int64)
 
     def touched(self, line_size: int, count: int) -> set[int]:
-        """Return the lines of the page that the first `count` accesses use."""
+        """Return the lines (of `line_size` bytes) of the page that the first `count` accesses use."""
         return {each.at // line_size for each in self.trial.accesses[:count] if each.page == 0}
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One round of a curve: `present` (in any cache) and `first` (in L1) are shares of repetitions, `levels` are
-    indices of the commonest level into `names`, shape (counts, lines) each; NaN and -1 for lines that were accessed or
-    in L2 before. `apart` is the share of L2's loads that the clock can distinguish from L1's."""
+    """One round of a curve, shapes (counts of accesses, lines). `present` is the share of repetitions with the line in
+    any cache, `first` the share in L1, `levels` the commonest level (an index into `names`); NaN and -1 for lines that
+    were accessed or in L2 before. `apart` is the share of L2's loads that the clock can distinguish from L1's."""
 
     curve: Curve
     names: tuple[str, ...]
@@ -139,7 +139,7 @@ def _spaced(first: int, gaps: tuple[int, ...], end: int) -> list[int]:
 
 
 def footprint(page_lines: int, params: Params) -> list[int]:
-    """Return the footprint: lines, without a common stride, at which many pages are accessed to train prefetchers."""
+    """Return the footprint: lines (below `page_lines`, of no common stride) at which pages are accessed in training."""
     return [line for line in params.footprint if line < page_lines]
 
 
@@ -170,8 +170,8 @@ def runs(trials: Trials, params: Params) -> Iterator[Curve]:
 
 
 def leads_of(curve: Curve, came: NDArray[np.bool_], line_size: int) -> list[int]:
-    """Return for each number of accesses how many lines ahead of the last one the furthest prefetched line lies, 0
-    without one. `came` says which lines were prefetched, shape (numbers of accesses, lines)."""
+    """Return for each number of accesses of `curve` how many lines ahead of the last one the furthest prefetched line
+    lies, 0 without one. `came` says which lines were prefetched, shape (numbers of accesses, lines)."""
     ahead = (row[line:] for row, line in zip(came, curve.last(line_size), strict=True))
     return [int(max(np.flatnonzero(each), default=0)) for each in ahead]
 
@@ -179,7 +179,7 @@ def leads_of(curve: Curve, came: NDArray[np.bool_], line_size: int) -> list[int]
 def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int) -> dict[str, list[int]]:
     """Return the distances in lines ahead of a run at which prefetches fill L1 ("l1"), and those at which they only
     fill a further level ("l2"). `came`, shape (access numbers, lines), masks the prefetched lines; at each distance the
-    shares of loads that each level served are summed, and the larger sum decides."""
+    shares in `rounds` of loads that each level served are summed, and the larger sum decides."""
     rows, lines = np.nonzero(came)
     distances = np.maximum(lines - rounds[0].curve.last(line_size)[rows], 0)
     first = np.bincount(distances, np.mean([seen.first[came] for seen in rounds], axis=0), 1)
@@ -219,8 +219,8 @@ Share = tuple[float, float, float, float, int]
 
 
 def shares_of(samples: Samples) -> dict[tuple[int, int], Share]:
-    """Return for each cell (line, number of accesses) its `Share`: how often the line was in a cache, and in which.
-    Times of its loads are compared with those of controls, lines whose level is known."""
+    """Return for each cell of `samples` (line, number of accesses) its `Share`: how often the line was in a cache, and
+    in which. Times of its loads are compared with those of controls, lines whose level is known."""
     cells, which = np.unique(np.stack([samples.lines, samples.counts], axis=1), axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     sets = np.split(samples.ticks[order], np.flatnonzero(np.diff(which.ravel()[order])) + 1)

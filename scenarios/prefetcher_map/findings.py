@@ -47,7 +47,7 @@ class Report:
         self.findings: dict[str, Finding] = {}
 
     def add(self, parameter: str, value: Value, method: str = CURVES, **fields: Any) -> None:
-        """Report a value; it replaces an earlier one of the same parameter."""
+        """Report a value, found by `method`; it replaces an earlier one of the same parameter."""
         fields = {"outcome": Outcome.MEASURED, "evidence": EVIDENCE, "method": method, **fields}
         name, unit = f"prefetcher.{self.identity}.{parameter}", UNITS.get(parameter.partition(".")[0], "bool")
         self.findings[parameter] = Finding(parameter=name, value=value, unit=unit, **fields)
@@ -57,7 +57,7 @@ class Report:
         self.add(parameter, None, method, outcome=Outcome.UNRESOLVED, reason=reason)
 
     def one_of(self, parameter: str, values: Sequence[Any], method: str = CURVES) -> None:
-        """Report the only one of `values`, which all explain the curves, or unresolved if there are several."""
+        """Report `parameter` as the one of `values`, which all explain the curves; unresolved if there are several."""
         if len(values) == 1:
             self.add(parameter, values[0], method)
         else:
@@ -65,8 +65,8 @@ class Report:
 
 
 def named(fit: Fit) -> dict[str, Report]:
-    """Return a report on each family of prefetchers at each level. Where a family at one level is unresolved, so are
-    the parameters in `LINES` of the same family at the other level: the lines may be due to either."""
+    """Return a report on each family of prefetchers at each level, by the model of `fit`. Where a family at one level
+    is unresolved, so are the parameters in `LINES` of this family at the other level: lines may be due to either."""
     reports = {name: _family(fit, name) for name in SPACES}
     for name, report in reports.items():
         like = reports.get(f"l{3 - int(name[1])}{name[2:]}")
@@ -119,8 +119,8 @@ def _at_either_level(fit: Fit, name: str) -> bool:
 
 
 def _would_show(fit: Fit, name: str) -> bool:
-    """Whether the family, with any rules known from CPUs, would prefetch lines that were not, besides those that others
-    bring: then it is absent."""
+    """Whether the family, with any rules known from CPUs, would prefetch lines, besides those that others bring, that
+    were not prefetched: then it is absent."""
     space, params = SPACES[name], fit.params
     triggers = space.get("trigger", (1,))[: None if name.endswith("stream") else params.usual_triggers]
     for trigger, fills in product(triggers, space["fills"]):

@@ -76,16 +76,16 @@ def first_rules(name: str) -> dict[str, Any]:
 
 
 def consistent(rules: Rules) -> bool:
-    """Whether rules are worth trying: a stride's degree above its largest distance acts like one equal to it, and one
-    line comes alone."""
+    """Whether rules are worth trying: a degree above the largest distance, or above 1 if `alone`, changes nothing."""
     return "alone" not in rules or rules["degree"] <= (1 if rules["alone"] else rules["max_distance"])
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a model's predictions for one curve cost, in lines that it gets wrong: `none` if it prefetches nothing, plus
-    `came` of every line that it prefetches, plus `first` of every line that it prefetches into L1. Both have shape
-    (counts, lines), and are negative where prefetching the line is right."""
+    """What a model's predictions for one curve cost, in lines that they get wrong. `none` is the cost if no line is
+    prefetched; `came` is added for every line that is prefetched, `first` for every line that is prefetched into L1.
+    Both have shape (counts, lines), and are negative where prefetching the line is right. The curve's accesses are
+    `steps`; `rows` are the counts after which lines were timed; `held` are lines (bits) that were in L2 before."""
 
     steps: Sequence[Step]
     held: int
@@ -133,8 +133,8 @@ def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
 
 
 def target_of(seen: Seen, line_size: int, params: Params) -> Target:
-    """Return what predictions for one curve cost: the larger the share of repetitions in which a line was in a cache,
-    the more it costs to predict that it isn't prefetched, and the less to predict that it is."""
+    """Return what predictions for the curve of `seen` cost: the larger the share of repetitions in which a line was in
+    a cache, the more (up to 1) to predict that it isn't prefetched, and the less to predict that it is."""
     share = seen.present
     absent = np.nan_to_num(np.maximum((share - params.half) / (1 - params.half), 0) ** 2)
     brought = np.nan_to_num(np.maximum((1 - params.slack - share) / (1 - params.slack), 0) ** 2)
@@ -149,7 +149,8 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
 
 
 class Fit:
-    """The best model of the curves, found by search; the cost of a model is the number of lines that it gets wrong."""
+    """Searches for the best model of the curves when it is made, and holds it (`model`). A model's cost is the number
+    of lines that it gets wrong; a line counts in part where measurements leave it in doubt."""
 
     def __init__(self, curves: Mapping[str, Seen], line_size: int, params: Params) -> None:
         self.params, self.line_size = params, line_size
@@ -377,19 +378,19 @@ class Fit:
         return [value for value in values[key] if value == rules[key] or holds(value)]
 
     def unexplained(self, seen: Seen) -> NDArray[np.bool_]:
-        """Return which lines were prefetched but aren't in the model, shape (counts, lines)."""
+        """Return which lines in `seen` were prefetched but aren't in the model, shape (counts, lines)."""
         return (np.nan_to_num(seen.present) > self.params.came) & ~self.brought(seen, self.model)
 
     def lead(self, seen: Seen, model: Model) -> list[int]:
         """Return how far ahead a model prefetches: in lines, from a run's latest access to the furthest line that the
-        model has in a cache. The list has an entry for each of the curve's first `params.lead_accesses` counts."""
+        model has in a cache. The list has an entry for each of `seen`'s first `params.lead_accesses` counts."""
         first, last = seen.curve.trial.accesses[0].at // self.line_size, seen.curve.last(self.line_size)
         rows = zip(self.brought(seen, model), last, strict=True)
         ahead = [max((np.flatnonzero(row) - line) * (1 if last[-1] > first else -1)) for row, line in rows]
         return [int(each) for each in ahead[: self.params.lead_accesses]]
 
     def brought(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
-        """Return which lines a model has in any cache, shape (counts, lines)."""
+        """Return which lines a model has in any cache after the accesses of `seen`, shape (counts, lines)."""
         target = self.targets[seen.curve.name]
         after = play(model, target.steps, self.page_lines, target.held)
         return _bits([after[row - 1][1] for row in target.rows], seen.present.shape[1])

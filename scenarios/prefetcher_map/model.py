@@ -27,12 +27,12 @@ REQUEST = -1
 
 
 def without(model: Model, name: str) -> dict[str, Rules]:
-    """Return the model without one of its prefetchers."""
+    """Return the model without the prefetcher `name`."""
     return {other: rules for other, rules in model.items() if other != name}
 
 
 class Step(NamedTuple):
-    """One load: its line and its byte, both counted from the page's begin, and the number of its instruction."""
+    """One load: its `line` and its `byte`, counted from the page's begin, and its instruction's number (`ip`)."""
 
     line: int
     byte: int
@@ -49,7 +49,7 @@ class Prefetcher(ABC):
 
     @abstractmethod
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
-        """Return the lines to prefetch after this access; `misses` says that its cache lacked the line."""
+        """Return the lines to prefetch after the access `step`; `misses` says that its cache lacked the line."""
 
     def reaches(self, line: int, target: int) -> bool:
         """Whether a prefetch may go from a line to `target`: within its page, or beyond if the rules allow it."""
@@ -214,8 +214,8 @@ Requests = list[tuple[int, list[Step]]]
 
 
 def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) -> list[tuple[int, int]]:
-    """Return, as bits, the lines in L1 and the lines in any cache after each access. `held` are lines in L2 before. L2
-    is trained by line numbers, not byte addresses; lines that its prefetchers load into L3 still miss L2."""
+    """Return, as bits, the lines in L1 and those in any cache after each of `steps`, by prefetchers of `model`. `held`
+    are lines in L2 before. L2 is trained by line numbers; lines that its prefetchers load into L3 still miss L2."""
     return play_outer(model, play_inner(model, steps, page_lines), page_lines, held)
 
 
@@ -224,7 +224,7 @@ def _of_level(model: Model, level: str, page_lines: int) -> list[tuple[Prefetche
 
 
 def play_inner(model: Model, steps: Iterable[Step], page_lines: int) -> Requests:
-    """Return what the accesses and L1's prefetchers load into L1, and what they request from L2."""
+    """Return what the loads `steps` and L1's prefetchers in `model` load into L1, and what they request from L2."""
     inner, size = _of_level(model, "1", page_lines), PAGE_BYTES // page_lines
     first, after = 0, []
     for step in steps:
@@ -243,7 +243,7 @@ def play_inner(model: Model, steps: Iterable[Step], page_lines: int) -> Requests
 
 
 def play_outer(model: Model, inner: Requests, page_lines: int, held: int = 0) -> list[tuple[int, int]]:
-    """Return the same as `play`, from what L1 loads and requests."""
+    """Return the same as `play` (arguments as there), from what L1 loads and requests (`inner`)."""
     outer = _of_level(model, "2", page_lines)
     second, further, after = held, 0, []
     for first, requests in inner:

@@ -24,7 +24,7 @@ _WORD = re.compile(r"(?:(?P<kind>[a-z0-9]+):)?(?P<line>\d+)(?:@(?P<name>\w+))?")
 
 
 def parse(text: str, page_lines: int, line_size: int) -> Trial:
-    """Return the trial that a pattern describes. Raises `UsageError` for a word that is no access, or too many."""
+    """Return the trial that pattern `text` describes. Raises `UsageError` for a word that is no access, or too many."""
     accesses: list[Access] = []
     names: dict[str, int] = {}
     for word in text.replace(",", " ").split():

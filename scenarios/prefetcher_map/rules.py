@@ -34,7 +34,7 @@ KINDS = "the same accesses as stores, and as prefetches"
 
 @dataclass(frozen=True)
 class Sign:
-    """Accesses after which one prefetcher alone loads `line`: if it is in a cache, that prefetcher was at work."""
+    """Accesses after which one prefetcher alone loads `line`: if that is in a cache, the prefetcher was at work."""
 
     accesses: tuple[Access, ...]
     line: int
@@ -82,7 +82,8 @@ class Asker:
     # -- signs ------------------------------------------------------------------------------------------------------
 
     def sign(self, name: str) -> Sign | None:
-        """Return accesses that show a prefetcher (see `Sign`), more than its trigger if possible; None if none do."""
+        """Return accesses after which a line is only in a cache if the prefetcher `name` (such as "l2.stream") is at
+        work; None if there are none. If possible, they exceed its trigger (how many accesses it waits for)."""
         rules = self.fit.model[name]
         runs = (run for beyond in (self.params.beyond, 1, 0) for run in self._runs(name, rules, beyond))
         return next((found for run in runs if (found := self._shown(name, run)) is not None), None)
@@ -258,8 +259,8 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
 
 
 def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
-    """Report the low address bits by which instructions are distinguished: the last access is made by an instruction
-    whose address differs in one such bit, and in a far bit so that the two instructions don't overlap."""
+    """Report the low address bits by which instructions are distinguished: the last access of `sign` is made by an
+    instruction whose address differs in one such bit, and in a far bit so that the two instructions don't overlap."""
     *early, last = sign.accesses
 
     def other(flip: int) -> Answer:
@@ -298,8 +299,8 @@ ISOLATED = "further strides come ahead of a run by one instruction, and of no ru
 
 def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params: Params) -> Rules | None:
     """Return the rules of a stride prefetcher that follows each load instruction on its own, or None if nothing shows
-    one. `seen` is the curve of a stride of several lines; `leads` has, for each curve of practised runs by name, how
-    many lines ahead of the last access prefetches came, by number of accesses."""
+    one. `seen` is the curve of a stride of several lines (of `line_size` bytes); `leads` has, for each curve of
+    practised runs by name, how many lines ahead of the last access prefetches came, by number of accesses."""
     lines = [access.at // line_size for access in seen.curve.trial.accesses]
     following = [slice(lines[count - 1] + lines[1] - lines[0], None, 64) for count in seen.curve.counts]
     came = np.nan_to_num(seen.present) >= params.lead_share

@@ -87,8 +87,9 @@ def blocks(means: tuple[float, float, float], work: float, memory: float, params
 
 
 def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
-    """Yield whether prefetches stall or are dropped when too many are in flight. A burst of prefetches to lines in
-    memory (or in L1) is followed by a load of one of the last lines; as a control, other lines are prefetched."""
+    """Yield whether prefetches stall or are dropped when too many are in flight; stalls decide nothing if prefetches
+    are `blocking`, as each then waits for the one before. A burst of prefetches to lines in memory (or in L1) is
+    followed by a load of one of the last lines; as a control, other lines are prefetched."""
     trials.context.progress("more prefetches than can be in flight")
     states = (LOADED, FLUSHED, "idle")
     rounds = range(2 * trials.params.bursts)

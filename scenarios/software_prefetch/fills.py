@@ -17,9 +17,10 @@ REST_SECONDS = 1.0
 
 
 def sample(trials: Trials) -> None:
-    """Sample which level each hint fills now, and choose the hint that the other questions use. Call it between these
-    questions: some CPUs ignore some hints for seconds, so samples must be spread over the run. A Zen 4 in a guest
-    ignores t1 and t2 after some thousands of them, until its core has rested: hints not seen to work are tried then."""
+    """Sample which level each hint fills now, add that to `trials.fills`, and choose `trials.hint` for the other
+    questions. Call it between these questions: some CPUs ignore some hints for seconds, so samples must be spread over
+    the run. A Zen 4 in a guest ignores t1 and t2 after some thousands of them, until its core has rested: so a hint
+    that has done nothing so far is sampled once more after a rest."""
     for hint in trials.context.machine.facts.prefetch_hints:
         level, before = trials.controls.landed(hint), trials.fills.setdefault(hint, [])
         if {level, *before} == {NONE}:

@@ -43,7 +43,7 @@ class Answer:
 
 
 class Share(NamedTuple):
-    """The fraction of lines that were in memory (not in any cache), with its 95 % interval."""
+    """The fraction of lines that were in memory, not in any cache: `value`, and its 95 % interval `low` to `high`."""
 
     value: float
     low: float
@@ -62,7 +62,7 @@ class Share(NamedTuple):
 
 
 def done(prefetched: Share, flushed: Share, params: Params) -> Answer:
-    """Decide whether prefetches work, by the shares of lines in memory after a prefetch and without (`flushed`)."""
+    """Decide whether prefetches work, by the shares of lines in memory when `prefetched` and when only `flushed`."""
     if flushed.low < params.quiet:
         return Answer(reason=f"{1 - flushed.value:.0%} of the lines came without any prefetch; {QUIETER}")
     if prefetched.low > params.clear:
