@@ -42,7 +42,7 @@ class Interval(NamedTuple):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A value, its standard error (in the same unit) and the error's degrees of freedom (infinite if it is exact)."""
+    """A value, its standard error (in the same unit) and the error's degrees of freedom (infinite: it is exact)."""
 
     value: float
     error: float = 0.0
