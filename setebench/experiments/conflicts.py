@@ -84,7 +84,7 @@ def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) 
 
 def missed(context: Context, cycles: Numbers, level: int) -> Numbers:
     """Return a miss score of loads in the cache of index `level` (0 is the first), shape as `cycles`: 0 for a hit, 1
-    for a miss. `cycles` are times of loads minus that of a first-cache hit; coarse clocks add noise to scores."""
+    for a miss. `cycles` are times of loads minus the time of a first-cache hit; coarse clocks add noise to scores."""
     near, *further = list(context.calibration.level_cycles.values())
     own, behind = (near, *further)[level : level + 2]
     blur = step_ticks(context) * cycles_per_tick(context) / (behind - own)

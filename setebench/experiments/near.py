@@ -55,8 +55,8 @@ class NearParams:
 
 
 def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
-    """Return `levels` with better latencies of levels 1 and 2: those of dense chases in `region`, where they agree with
-    the size sweep and their intervals are narrower."""
+    """Return `levels` with better latencies of levels 1 and 2, from dense chases in `region`, where these agree with
+    the size sweep and have narrower intervals."""
     params, first = NearParams(), levels.caches[0]
     found, (times, passes) = list[list[float]](), params.passes
     pages = min(params.most[0] * levels.ends_bytes.get(first, np.inf) / TLB_PAGE_BYTES, params.most[1])
