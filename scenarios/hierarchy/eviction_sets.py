@@ -58,9 +58,9 @@ PARAMS = Params()
 
 class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
     """What one round found of the second cache. `ways` is the size of the eviction set (0: none was found). Of the
-    random `pages` outside that set, `tested` were tried with their line at the victim's offset, and `congruent` of
-    these lines are in the victim's cache set. For each bit of a line's number in its page, `elsewhere` lines whose
-    number differs in that bit were tried, and `mixed` of them are in that set: none unless the index hashes the bit."""
+    random `pages` outside it, `tested` were tried with their line at the victim's offset, and `congruent` of these
+    lines are in the victim's cache set. For each bit of a line's number in its page, `elsewhere` lines whose number
+    differs in it were tried, and `mixed` of them are in the victim's set: none unless the index hashes the bit."""
 
     ways: int = 0
     pages: int = 0

@@ -127,7 +127,7 @@ class TlbPages:
         self.context.machine.release(self.region)
 
     def lines(self, pages: int) -> Lines:
-        """Return an address on each of so many pages, shape (pages,), evenly over sets chosen by low address bits."""
+        """Return an address on each of `pages` pages, shape (pages,), evenly over sets chosen by low address bits."""
         number = np.arange(pages, dtype=np.int64)
         slot = (number + number // 32 if self.bytes == SMALL_PAGE else number * 67) % self.slots
         return self.begin + number * self.bytes + slot * PARAMS.slot_bytes
@@ -141,7 +141,7 @@ class TlbPages:
         return np.asarray(lines.T[(page * self.slots + slot < count).T])
 
     def fits(self, pages: int, limit: float) -> bool:
-        """Return whether so many pages fit into the TLB: a load costs at most `limit` cycles more than on few pages."""
+        """Return whether `pages` pages fit into the TLB: a load costs at most `limit` cycles more than on few pages."""
         for _ in range(PARAMS.tries):
             lines = self.rng.permutation(self.lines(pages)), self.few(pages)
             own, packed = (chase_cycles(self.context, self.region, each, CHASE) for each in lines)
@@ -150,7 +150,7 @@ class TlbPages:
         return False
 
     def miss(self, pages: int, params: ChaseParams | None = None) -> float:
-        """Return the cycles that the translation of a page costs after so many pages were used in turn."""
+        """Return the cycles that the translation of a page costs after `pages` pages were used in turn."""
         lines = self.lines(max(pages, 2 * PARAMS.targets))
         if pages > PARAMS.most_first:  # at random, as sets overflow one by one
             lines = self.rng.permutation(lines)

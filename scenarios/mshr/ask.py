@@ -25,10 +25,9 @@ NO_JUMP = Jump(last=None, times={})
 
 @dataclass(frozen=True)
 class Prefetching:
-    """Results of bursts of prefetches with one hint, which fills `level`. A jump is a number of requests: with one
-    more, a time rises abruptly. `set_out` is the jump of the time until all are issued, plus that of a later load of
-    the last line, which is slow if its prefetch was dropped. `there` is the jump of the time until the last line has
-    arrived."""
+    """Results of bursts of one prefetch hint, which fills `level`. A jump is a number of requests: with one more, a
+    time rises abruptly. `set_out` is the jump of the time until all are issued, plus that of a later load of the last
+    line, which is slow if its prefetch was dropped. `there` is the jump of the time until the last line has arrived."""
 
     burst: Burst
     level: str
@@ -54,15 +53,15 @@ class Evidence:
 
     @property
     def counts(self) -> list[int]:
-        """Numbers of entries that the searches found: with loads, then with prefetches by each hint, then with hits
+        """Numbers of entries that the searches found, in this order: by loads, by prefetches of each hint, and by hits
         behind loads, unless these were not measured or confirm the first number."""
         found = [entries(self.loads, LOADS), *(entries(each.set_out, each.burst.hint) for each in self.prefetching)]
         return [*found, entries(self.hits, HITS)] if self.hits is not None and not self.alike else found
 
     @property
     def alike(self) -> bool:
-        """Whether hits behind loads confirm the number of entries that loads show: they show the same, or one more, as
-        a hit behind loads that fill the queue only waits until the first of them has left, which is soon."""
+        """Whether hits behind loads show the number of entries that loads show, and so confirm it, or one more: a hit
+        behind loads that fill the queue only waits until the first of them has left, which is soon."""
         if self.hits is None or self.hits.last is None or self.loads.last is None:
             return False
         return self.loads.certain and self.hits.last <= self.loads.last <= self.hits.last + 1
@@ -154,9 +153,9 @@ class Questions:
         return float(np.quantile(times, self.params.level))
 
     def waiting(self, burst: Burst) -> float:
-        """Return (hit in L2 - hit in L1) / (load of a flushed line - hit in L1), all timed behind the same burst; 0 if
-        the flushed line takes no longer. If the burst delays the hit in L1 as well, 1 is returned: the core itself
-        waits, as in-order cores do behind a load that waits for an entry."""
+        """Return a burst's delay of an L2 hit, as a part of a miss: (hit in L2 - hit in L1) / (load of a flushed line -
+        hit in L1), all timed behind the burst; 0 if the flushed line takes no longer. If the hit in L1 is delayed as
+        well, 1: the core itself waits, as in-order cores do behind a load that waits for an entry."""
         times = self.bursts.line(burst, self._steps)
         loaded, evicted, flushed = (self._level(times[state]) for state in STATES[:3])
         if loaded - self._chain > self.params.half * self.unit:

@@ -60,7 +60,7 @@ def _at_least(parameter: str, value: int, why: str, evidence: str) -> Finding:
 
 def in_flight(times: Mapping[int, float], params: Params) -> int:
     """Return how many misses were certainly in flight at once, even without a jump, by Little's law: n times the time
-    of one miss, over the time of n together. `times` are by n, in units; the shortest is taken as that of one."""
+    of one miss, over the time of n together. `times` maps n to this time, in units; one miss takes the least."""
     least = min(times.values(), default=0.0)
     return int(max((params.certainly * number / (time - least + 1) for number, time in times.items()), default=0))
 

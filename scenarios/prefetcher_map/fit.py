@@ -199,7 +199,7 @@ class Fit:
 
     @property
     def unexplained_part(self) -> float:
-        """Cost of the best model over that of no model: the share of prefetched lines that stays unexplained."""
+        """Cost of the best model over that of an empty one: the share of prefetched lines that stays unexplained."""
         return self.best / max(sum(self._costs({}).values()), self.params.least_gain)
 
     @property

@@ -59,8 +59,8 @@ class Asker:
         return self._sampled(trial, line, self.params.repeated)[0]
 
     def sees(self, level: str, accesses: Sequence[Access]) -> bool:
-        """Return whether the last access brings its own line to where prefetchers of `level` ("1" or "2") see the
-        access: into L1 for those of L1, into any cache for those of L2."""
+        """Return whether prefetchers of `level` ("1" or "2") see the last of `accesses`, as it brings its own line into
+        L1 (for those of L1) or into any cache (for those of L2)."""
         line = accesses[-1].at // self.line_size
         return self.fills(accesses, line) == ["l1"] if level == "1" else self.comes(accesses, line) is True
 

@@ -68,8 +68,8 @@ def _levels(trials: Trials, probes: Sequence[Probe]) -> tuple[float, float, floa
 
 
 def blocks(means: tuple[float, float, float], work: float, memory: float, params: Params) -> Answer:
-    """Decide between `blocking` and `nonblocking` from mean cycles of an access that hits, of one that misses, and of
-    one that misses with `work` cycles of additions behind it; `memory` is the latency of memory less that of a hit."""
+    """Decide between `blocking` and `nonblocking` from `means`: cycles of an access that hits, of one that misses, and
+    of one that misses, with `work` cycles of additions behind it; `memory` is memory's latency less that of a hit."""
     hit, miss, with_work = means
     if miss - hit < params.small * memory:
         if with_work - hit > work + params.small * memory:

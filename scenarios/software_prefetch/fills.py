@@ -32,7 +32,7 @@ def sample(trials: Trials) -> None:
 
 
 def chosen(fills: Mapping[str, Sequence[str]]) -> str:
-    """Return a hint that works, "" if none does: with the fewest different samples, and then one that fills L1."""
+    """Return a hint that works ("" if none does) with the fewest different samples, of several one that fills L1."""
     working = [hint for hint, found in fills.items() if landed(found).value not in (None, NONE)]
     return min(working, key=lambda hint: (len(set(fills[hint])), landed(fills[hint]).value != "l1"), default="")
 

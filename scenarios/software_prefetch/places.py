@@ -47,8 +47,8 @@ def across_page(trials: Trials) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class Behind:
-    """Result of a traversal of other pages that evicts a TLB entry: the `cycles` that a load takes longer without its
-    entry, their standard `error`, and whether a prefetch to such a page brings its line (`done`)."""
+    """Result of a traversal of other pages, which evicts a page's TLB entry. `cycles` is how much longer a load takes
+    without the entry, `error` its standard error; `done` says whether a prefetch to such a page brings its line."""
 
     cycles: float
     error: float
@@ -148,7 +148,7 @@ def on_page_fault(trials: Trials) -> Iterator[Finding]:
 
 
 def mapped(part: float, params: Params) -> Answer:
-    """Decide whether a prefetch maps a page, by the share (`part`) of a fault's time that a touch then takes."""
+    """Decide whether a prefetch maps a page, by the time of a first touch afterwards, a `part` of a fault's time."""
     said = f"the first touch takes {part:.0%} of a page fault after a prefetch"
     if params.saved < part <= params.kept:
         return Answer(reason=f"{said}; {QUIETER}")

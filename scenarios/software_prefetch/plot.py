@@ -18,8 +18,8 @@ _NAMES = {
 
 
 def draw(evidence: Mapping[str, Any]) -> Figure:
-    """Return a figure of the cycles of a load after each hint, between those of lines in L1, evicted from L1 and
-    flushed (`evidence["prefetched"]`), and if measured of the cycles of stores to a line that another core held
+    """Return a figure of the cycles of a load after each hint, beside those of lines in L1, evicted from L1 and flushed
+    (`evidence["prefetched"]`), and, if measured, of the cycles of stores to a line that another core held
     (`evidence["store_after"]`; Fang et al., Figure 5). Raises `SetebenchError` where the evidence has neither."""
     from matplotlib.figure import Figure  # only loaded for a plot
 
