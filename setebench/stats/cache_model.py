@@ -121,9 +121,9 @@ class _Set:
 
 
 def missed(policy: Policy, ways: int, lines: Lines, moved: bool = False) -> Numbers:
-    """Return the probability that each load of each sequence in `lines` (line numbers) misses a set of so many `ways`,
-    empty at first; shapes (n, loads). All loads reach this cache, as nearer caches lose the lines in between. With
-    `moved` the cache is exclusive: it is filled by evictions of the level before, and lines that hit leave it."""
+    """Return the probability that each load of each sequence in `lines` (line numbers) misses a set of `ways` ways,
+    empty at first, by a `policy`; shapes (n, loads). All loads reach this cache, as nearer caches lose the lines in
+    between. With `moved` it is exclusive: evictions of the level before fill it, and lines that hit leave it."""
     rng, chance = np.random.default_rng(1), policy.kind == "random" or policy.rules[3] > 1
     found = []
     for sequence in lines.tolist():

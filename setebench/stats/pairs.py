@@ -97,9 +97,9 @@ def cycles(paired: Paired, question: int = 0) -> Numbers:
 
 
 def located(paired: Paired, question: int = 0) -> float:
-    """Return the core cycles of question number `question`: the references' known cycles times the interquartile mean
-    of the ratio of question to references over samples. If a question lasts fewer than `coarse_steps` clock steps, the
-    ratio of the sums of ticks is used instead. NaN if too few samples are undisturbed."""
+    """Return the core cycles of the timed part number `question`: the references' known cycles times the interquartile
+    mean of the ratio of question to references over samples. If a question lasts fewer than `coarse_steps` clock steps,
+    the ratio of the sums of ticks is used instead. NaN if too few samples are undisturbed."""
     body, references = _selected(paired, question, PARAMS)
     if len(body) < PARAMS.least:
         return float("nan")
