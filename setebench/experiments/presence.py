@@ -147,8 +147,8 @@ class Trials:
         return Samples(cell[own, 0], cell[own, 1], ticks[own], dict(self.controls))
 
     def makers(self, trial: Trial, cpus: Sequence[int], cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
-        """Run a trial like `sample` does, but with accesses by several CPUs: `Access.maker` is an index into `cpus`.
-        The first CPU times the lines. No controls are run; those from calls of `sample` are returned."""
+        """Run a trial as `sample` does (arguments as there), with accesses by several CPUs: `Access.maker` is an index
+        into `cpus`. The first CPU times the lines. No controls are run; those from calls of `sample` are returned."""
         cell = self.rng.permutation(np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0))
         probes = self._make(trial, len(cpus))
         placed = self._placements(trial, cell, np.zeros(len(cell), dtype=np.int64))

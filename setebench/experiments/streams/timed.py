@@ -78,9 +78,9 @@ class Stream:
 
     @classmethod
     def over(cls, case: Case, level: str, total: int, least: int, *, shared: bool = True) -> Stream:
-        """Return a stream over data sets of about `total` bytes a thread, in whole blocks. They have to fit `level`,
-        such as "l2", where they are said to lie; cores that share it (`shared`) are compared in GB/s only. If a data
-        set is a single block, a sample streams over it until at least `least` bytes are accessed."""
+        """Return a stream of `case` over data sets of about `total` bytes a thread, in whole blocks. They have to fit
+        `level`, such as "l2"; if cores share it (`shared`), streams are compared in GB/s only. If a data set is a
+        single block, a sample streams over it until at least `least` bytes are accessed."""
         kernel, wanted = case.kernel, max(1, -(-total // PARAMS.block_bytes))
         rows = max(1, round(total / wanted / kernel.arrays / BLOCK_BYTES))
         array = BLOCK_BYTES * (1 << round(math.log2(rows)) if kernel.random else rows)
