@@ -98,7 +98,7 @@ def read_loop(path: str) -> Loop:
 
 
 def words(evidence_of: dict[str, Any]) -> str:
-    """Return the advice on all loops in the evidence, and the reasons for it, as lines of text for the user."""
+    """Return the advice on all loops in `evidence_of` a run, and the reasons for it, as lines of text for the user."""
     lines = list[str]()
     for own in (*evidence_of.get("advice", {}).values(), *filter(None, [evidence_of.get("described")])):
         advice = own["advice"]

@@ -25,8 +25,8 @@ Numbers = NDArray[np.float64]
 
 
 def steps_of(accesses: Sequence[Access], line_size: int) -> list[Step]:
-    """Return loads as steps of a model, with lines of `line_size` bytes. Loads by instructions of their own get
-    distinct negative instruction numbers; other loads keep the number of the instruction that they share."""
+    """Return loads (`accesses`) as steps of a model, with lines of `line_size` bytes. Loads by instructions of their
+    own get distinct negative instruction numbers; other loads keep the number of the instruction that they share."""
     return [
         Step(each.at // line_size, each.at, -2 - number if each.ip is None else each.ip)
         for number, each in enumerate(accesses)
