@@ -54,7 +54,8 @@ class Evidence:
 
     def prefetched(self, level: str) -> bool:
         """Return whether prefetchers fetch lines of an ascending chase early, so that `level`'s traffic includes them:
-        a step takes less than the mean latency of memory and the cache before `level`, or (for "l2") of L1 and L2."""
+        a step takes less than the mean of memory's latency and that of the cache before `level` (for "l2": of L1's and
+        L2's)."""
         steps, cycles = self.step_cycles, list(self.levels.cycles.values())
         if not {"far_ascending", "far_chase"} <= set(steps) or len(cycles) < 3:
             return False

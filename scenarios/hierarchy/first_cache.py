@@ -47,8 +47,8 @@ CHASE = ChaseParams(steps=256, samples=16)  # the bracket's bias of 0.02 cycles 
 
 
 class StrideRound(msgspec.Struct, frozen=True, kw_only=True):
-    """One round: at each of the `strides` (bytes) the number of `lines` that stayed in the first cache, shape
-    (strides,) each; or the largest number tried, where that many stayed."""
+    """One round. For each of the `strides` (bytes), `lines` is the number of lines that stayed in the first cache, or
+    the largest number tried if all of them stayed. Both have shape (strides,)."""
 
     strides: tuple[int, ...]
     lines: tuple[int, ...]
@@ -98,8 +98,8 @@ def _outgrown(context: Context, region: Region, stride: int, count: int, params:
 
 
 class FirstShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Shape of a first cache whose index is plain address bits: its `ways`, its size in `bytes`, and the share of
-    rounds and strides (from a way's bytes on) in which exactly `ways` lines stayed (`agreed`)."""
+    """Shape of a first cache whose index is plain address bits: so many `ways`, and so many `bytes` in all. `agreed` is
+    the share of rounds and strides (from a way's bytes on) in which exactly `ways` lines stayed."""
 
     ways: int
     bytes: int

@@ -60,8 +60,8 @@ class Evidence:
 
     @property
     def alike(self) -> bool:
-        """Whether hits behind loads show the number of entries that loads show, and so confirm it, or one more: a hit
-        behind loads that fill the queue only waits until the first of them has left, which is soon."""
+        """Whether hits behind loads confirm the number of entries that loads show, by the same number or one more: a
+        hit behind loads that fill the queue only waits until the first of them has left, which is soon."""
         if self.hits is None or self.hits.last is None or self.loads.last is None:
             return False
         return self.loads.certain and self.hits.last <= self.loads.last <= self.hits.last + 1
