@@ -209,7 +209,8 @@ def second_cache_findings(
 
 
 def further_findings(levels: Levels) -> Iterator[Finding]:
-    """Yield a lower bound of the size of each cache behind the second; ways, index and policy are unavailable."""
+    """Yield for each cache behind the second a lower bound of its size by the capacity curve (`levels`), and findings
+    that say that its ways, index, policy and inclusion are not measured."""
     for number, name in enumerate(levels.caches[2:]):
         yield size_by_curve(name, levels)
         for parameter, unit in (

@@ -133,8 +133,9 @@ class TlbPages:
         return self.begin + number * self.bytes + slot * PARAMS.slot_bytes
 
     def few(self, count: int) -> Lines:
-        """Return `count` lines on as few pages as possible, two lines apart, shape (count,), to compare with lines on a
-        page each. Successive lines lie on different pages, so that each load needs another translation here, too."""
+        """Return `count` lines, shape (count,), packed on as few pages as they need, to compare with lines on a page
+        each. In a page they are two lines apart; their order goes from page to page, so that here, too, each load needs
+        another translation than the one before."""
         page = self.rng.permutation(-(-count // self.slots))[:, None]
         slot = self.rng.permuted(np.tile(np.arange(self.slots), (len(page), 1)), axis=1)
         lines = self.begin + page * self.bytes + slot * PARAMS.slot_bytes

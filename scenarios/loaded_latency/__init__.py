@@ -58,7 +58,8 @@ class Curve:
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the latency without load, the highest bandwidth, the latency there, and knee and peak of saturation."""
+    """Yield the latency without load, the highest bandwidth that was reached and the latency there; then the bandwidth
+    at which latency begins to rise (the knee), and the peak bandwidth where memory was seen to be saturated."""
     loaders = _loaders(context, context.machine.facts.cpus)
     curve = _in_rounds(context, loaders, _steps(context, len(loaders)))
     names = ("threads", "no_operations", "gb_per_s", "latency_ns")

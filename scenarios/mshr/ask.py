@@ -26,8 +26,8 @@ NO_JUMP = Jump(last=None, times={})
 @dataclass(frozen=True)
 class Prefetching:
     """Results of bursts of one prefetch hint, which fills `level`. A jump is a number of requests: with one more, a
-    time rises abruptly. `set_out` is the jump of the time until all are issued, plus that of a later load of the last
-    line, which is slow if its prefetch was dropped. `there` is the jump of the time until the last line has arrived."""
+    time rises abruptly. `set_out` is the jump of a sum of two times: until all are issued, and of a later load of the
+    last line, slow if its prefetch was dropped. `there` is the jump of the time until the last line has arrived."""
 
     burst: Burst
     level: str
@@ -109,7 +109,8 @@ class Questions:
         self._searches: dict[str, Search] = {}
 
     def all(self, levels: tuple[str, ...]) -> Evidence:
-        """Make all searches for jumps, repeat them in turn in later epochs, and return the evidence on these levels."""
+        """Search for each number of requests after which a time jumps, repeat all searches some seconds later, and
+        return the evidence. `levels` are the cache levels whose queues are asked for: "l1", "l2" or both."""
         loads = self._search(LOADS, lambda n: self._set_out(Burst(count=n))[0], (1, self.params.most))
         if self.controls.second:
             most = min(2 * loads.last, self.params.most) if loads.last else self.params.most

@@ -299,8 +299,9 @@ ISOLATED = "further strides come ahead of a run by one instruction, and of no ru
 
 def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params: Params) -> Rules | None:
     """Return the rules of a stride prefetcher that follows each load instruction on its own, or None if nothing shows
-    one. `seen` is the curve of a stride of several lines (of `line_size` bytes); `leads` has, for each curve of
-    practised runs by name, how many lines ahead of the last access prefetches came, by number of accesses."""
+    one. `seen` is the curve of a stride of several lines (of `line_size` bytes). `leads` has a list for each curve
+    of runs that others with the same stride preceded; its entry i - 1 is how many lines ahead of the last of i accesses
+    prefetches came."""
     lines = [access.at // line_size for access in seen.curve.trial.accesses]
     following = [slice(lines[count - 1] + lines[1] - lines[0], None, 64) for count in seen.curve.counts]
     came = np.nan_to_num(seen.present) >= params.lead_share

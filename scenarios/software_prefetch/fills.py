@@ -32,7 +32,8 @@ def sample(trials: Trials) -> None:
 
 
 def chosen(fills: Mapping[str, Sequence[str]]) -> str:
-    """Return a hint that works ("" if none does) with the fewest different samples, of several one that fills L1."""
+    """Return the hint that works and whose samples agree best, "" if none works; of several one that fills L1. `fills`
+    has, by hint, the level that it filled in each sample."""
     working = [hint for hint, found in fills.items() if landed(found).value not in (None, NONE)]
     return min(working, key=lambda hint: (len(set(fills[hint])), landed(fills[hint]).value != "l1"), default="")
 

@@ -88,7 +88,8 @@ class Trials:
         return self.hint in self.controls.warmed
 
     def mean(self, times: Times) -> float:
-        """Return the mean of times in cycles without stalls; trimming would bias readings of a coarse clock."""
+        """Return the mean of `times` (cycles) without the far longer ones, in which an interrupt or the like came.
+        Nothing else is trimmed, which would bias the mean of a coarse clock."""
         return mean_ticks(times, step_ticks(self.context) * self.bursts.cycles_per_tick)  # type: ignore[arg-type]
 
     def by_state(self, probe: Probe, states: Sequence[str], others: Others | None = None) -> dict[str, Times]:

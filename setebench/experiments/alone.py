@@ -81,7 +81,7 @@ class Alone:
 
     @property
     def co_runner_fraction(self) -> float:
-        """Fraction of the measurements during which a co-runner was seen, as there was no patience left to repeat."""
+        """Fraction of measurements that were kept although a co-runner was seen: too many had been repeated before."""
         return self._beside / max(self._runs, 1)
 
     def run(self, work: Callable[[], Result]) -> Result:

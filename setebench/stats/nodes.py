@@ -93,8 +93,8 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
     """Components of the variance of one quantity, measured by runs on several nodes (machines). `within` is the
     variance of runs about their node's mean, `between` the variance of nodes about their common centre. `repeated` says
     whether some node has several runs. If none has, `within` comes from the errors that runs report, and `between` has
-    the rest of the runs' variance. `means` has centre and spread of the nodes' means. For each node, shape (nodes,),
-    `variance` is the variance of its distance from the centre, with Student's t of so many `degrees` of freedom."""
+    the rest of the runs' variance. `means` has centre and spread of the nodes' means. Two arrays, shape (nodes,), test
+    a node's distance from the centre: its `variance`, and the `degrees` of freedom of its Student's t distribution."""
 
     within: float
     between: float
