@@ -77,7 +77,7 @@ class Reading(NamedTuple):
 
 
 class LoadedChase:
-    """A pointer chase, and threads on the CPUs `loaders` that read memory meanwhile; holds the memory of all of them."""
+    """A pointer chase, and threads on the CPUs `loaders` that read memory meanwhile; it holds the memory of all."""
 
     def __init__(self, context: Context, loaders: tuple[int, ...]) -> None:
         self._context, self._machine, self._loaders = context, context.machine, loaders
