@@ -65,7 +65,8 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """All rounds of one loop: `ticks`, shape (rounds, policies), of the policies in `sweep`."""
+    """Times of one loop that show whether advice on it helps: `ticks`, shape (rounds, policies). `sweep` has the policy
+    of each column: the advisor's own and those at other distances."""
 
     loop: Loop
     sweep: tuple[Policy, ...]
@@ -102,7 +103,8 @@ class Proof:
 
 
 def prove(bench: Bench, advisor: Advisor) -> Proof:
-    """Return a loop's proof by `bench`: the advisor's policies and a sweep of distances, in interleaved rounds."""
+    """Time the advisor's loop under its proposed policies and under a sweep of prefetch distances, in interleaved
+    rounds, and return these times, which show how far the advice is from the best policy."""
     sweep = tuple(dict.fromkeys([*advisor.starts(), *advisor.swept(bench.params.sweep)]))
     bench.context.progress(f"{advisor.loop.name}: {len(sweep)} policies")
     return Proof(loop=advisor.loop, sweep=sweep, ticks=bench.run(advisor.loop, sweep, bench.params.rounds, 200))

@@ -30,7 +30,8 @@ def shared(levels: Levels, name: str) -> bool:
 
 
 def bytes_of(levels: Levels, facts: Facts, cpus: Sequence[int]) -> dict[str, int]:
-    """Return the bytes of each of the data sets that `cpus` use at once, for every cache by name; 0 where none fits."""
+    """Return, for every cache by name, the bytes of a CPU's data set where all `cpus` stream over sets of their own at
+    once: together they fit the cache, each outgrows the nearer one. 0 means that no size does both."""
     per_core = max((sum(cpu in group for cpu in cpus) for group in facts.siblings), default=1)
     found: dict[str, int] = {}
     before = 0.0

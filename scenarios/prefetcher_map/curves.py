@@ -48,7 +48,7 @@ class Curve:
     counts: tuple[int, ...]
 
     def last(self, line_size: int) -> NDArray[np.int64]:
-        """Return the line (of `line_size` bytes) of the last access for each count, shape (counts,)."""
+        """Return the line (of `line_size` bytes) that the last access loads, for each of the `counts`."""
         return np.array([self.trial.accesses[count - 1].at // line_size for count in self.counts], dtype=np.int64)
 
     def touched(self, line_size: int, count: int) -> set[int]:

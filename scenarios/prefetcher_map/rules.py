@@ -259,8 +259,9 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
 
 
 def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
-    """Report the low address bits by which instructions are distinguished: the last access of `sign` is made by an
-    instruction whose address differs in one such bit, and in a far bit so that the two instructions don't overlap."""
+    """Report by which low bits of their addresses the prefetcher distinguishes instructions. The last access of `sign`,
+    accesses that make a line come, is made by an instruction whose address differs in one bit (and in a far one, so
+    that the two don't overlap): if the line stays away, that bit counts."""
     *early, last = sign.accesses
 
     def other(flip: int) -> Answer:

@@ -74,10 +74,10 @@ class Mixture(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A cache level, made of components of a mixture. `cycles` is its mean latency; its components' latencies lie
-    between `low` and `high`; those between `begins` and `stops` are closer to it than to another level. `weights` are
-    shares of each working set's loads that it serves, `nearer` those that all levels before it serve, shapes
-    (sizes,)."""
+    """A cache level: neighbouring components of a mixture of latencies, in cycles. `cycles` is its mean latency; its
+    components lie between `low` and `high`. A latency between `begins` and `stops` is closer to it than to any other
+    level. `weights` has the share of each working set's loads that the level serves, `nearer` the share that all levels
+    before it serve together; both have shape (sizes,)."""
 
     cycles: float
     low: float

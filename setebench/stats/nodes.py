@@ -176,9 +176,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answers(node: NDArray[np.integer], code: NDArray[np.integer], nodes: int) -> Answers:
-    """Find nodes whose runs answer otherwise than most nodes. `node` (numbers below `nodes`) and `code` (the answer,
-    from 0) describe the runs in any order, shape (runs,). The p-value of a node is 1 if its commonest answer is that of
-    most nodes, or if no more than half of its runs give this answer."""
+    """Find nodes (machines) whose runs answer otherwise than most nodes. `node` (numbers below `nodes`) and `code` (the
+    answer, from 0) describe the runs in any order, shape (runs,). A node's p-value is the chance that so many of its
+    runs stray to one answer; it is 1 if most nodes give that answer too, or at most half of its runs do."""
     kinds = int(code.max()) + 1
     pairs, counts = np.unique(node.astype(np.int64) * kinds + code, return_counts=True)
     owners, codes = pairs // kinds, pairs % kinds

@@ -11,7 +11,8 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Thresholds of the knee and of saturation."""
+    """Thresholds of a curve of latency over bandwidth: the latency at its knee, and the gain in bandwidth by one thread
+    more below which memory is saturated."""
 
     knee: float = 1.5  # ratio of latency at the knee to idle latency (Helm and Taura): half a request more is queued
     little_more: float = 1.03  # least ratio of bandwidths that counts as a gain: peaks of repeated runs differ by less
