@@ -77,7 +77,8 @@ class Proof:
         return self.ticks[use::USES, [self.sweep.index(policy) for policy in policies]]
 
     def best_of_all(self, use: int) -> Policy:
-        """Return the policy with the least median time, relative to no prefetches, in the rounds of this use."""
+        """Return the policy with the least median time relative to no prefetches. `use` says in which rounds: those
+        that choose a policy, that it is held against, or that time it (`CHOOSES`, `HOLDS_AGAINST`, `TIMES`)."""
         relative = self._times(self.sweep, use) / self._times([Policy()], use)
         return self.sweep[int(np.argmin(np.median(relative, axis=0)))]
 

@@ -22,8 +22,9 @@ METHOD = "between load-miss latencies while more load brings more bandwidth, and
 
 
 def answer(context: Context) -> Iterable[Finding]:
-    """Count the events that the chosen figure needs. Figures of the reader that pauses between its loads, with
-    prefetchers on, also give a finding: the load-miss latency above which memory bandwidth is saturated."""
+    """Count the events that a plot needs (the option --figure says which), and keep the counts as evidence. Plots of
+    loads with pauses between them, with prefetchers on, also give a finding: the load-miss latency above which memory
+    bandwidth is saturated."""
     figure = context.options.get("figure") or USUAL
     experiment = FIGURES[figure].experiment
     params = Params().quicker() if context.fast else Params()

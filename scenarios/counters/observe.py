@@ -37,8 +37,9 @@ class Observed:
 
 @dataclass
 class Evidence:
-    """All that a verdict is based on: workloads by name, the memory levels, counts by role, and the cycles that one
-    piece of each timed workload takes (`step_cycles`)."""
+    """All that the verdict on an event is based on. `workloads` has the programs that were counted, by name, `roles`
+    what was counted for each role (what an event ought to count, such as "l1d_fill"), `step_cycles` the cycles that one
+    step of each timed workload takes, such as one load."""
 
     workloads: Mapping[str, Workload]
     levels: Levels

@@ -119,8 +119,9 @@ def _furthest(seen: Seen, line_size: int) -> int:
 
 
 def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
-    """Return the distance in lines between the first lines of two groups that are prefetched ahead of a run. Each curve
-    is read at the fewest accesses that show just two groups; the commonest distance is returned, 0 if there is none."""
+    """Return the distance, in lines, between the first lines of two separate groups of adjacent lines that a prefetcher
+    fetches ahead of a run of accesses, 0 if no curve shows two groups. Each curve is read at the fewest accesses after
+    which just two show, and the commonest distance is returned."""
     gaps: list[int] = []
     for seen in curves:
         for line, row in zip(seen.curve.last(line_size), np.nan_to_num(seen.present) > params.came, strict=True):

@@ -301,8 +301,8 @@ ISOLATED = "further strides come ahead of a run by one instruction, and of no ru
 def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params: Params) -> Rules | None:
     """Return the rules of a stride prefetcher that follows each load instruction on its own, or None if nothing shows
     one. `seen` is the curve of a stride of several lines (of `line_size` bytes). `leads` has a list for each curve
-    of runs that others with the same stride preceded; its entry i - 1 is how many lines ahead of the last of i accesses
-    prefetches came."""
+    (by name) of runs after earlier ones with the same stride; its entry i - 1 is how many lines beyond the last of i
+    accesses prefetches came."""
     lines = [access.at // line_size for access in seen.curve.trial.accesses]
     following = [slice(lines[count - 1] + lines[1] - lines[0], None, 64) for count in seen.curve.counts]
     came = np.nan_to_num(seen.present) >= params.lead_share

@@ -156,8 +156,9 @@ def mapped(part: float, params: Params) -> Answer:
 
 
 def first_touches(trials: Trials) -> tuple[float, float]:
-    """Return median cycles of the first touch of fresh pages: with a prefetch of another line before, and without. A
-    prefetch that works maps the page, so the touch doesn't fault. Raises `UnsupportedError` where memory is short."""
+    """Return median cycles of the first touch of pages that are not mapped yet: after a prefetch of another line of the
+    page, and without one. Where a CPU's prefetch causes the page fault itself, the touch after it is much shorter.
+    Raises `UnsupportedError` where memory is short."""
     context, params, bursts = trials.context, trials.params, trials.bursts
     stride, count, pages = params.spacing * PAGE_BYTES, params.touches + 1, params.fresh_pages
     region = context.exact_pages(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)

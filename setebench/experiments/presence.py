@@ -96,8 +96,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Samples:
-    """Result of a trial: `ticks[i]` is the time of a load of line `lines[i]` of page 0 after the last `counts[i]`
-    accesses of the trial, shapes (n,); `controls` has the ticks of controls by level, nearest first."""
+    """Result of n runs of a trial. Run i makes the last `counts[i]` of the trial's accesses and no others, then times a
+    load of line `lines[i]` of page 0: `ticks[i]`; shapes (n,). `controls` has the ticks of loads of lines that lie in a
+    known level, by level, nearest first."""
 
     lines: Whole
     counts: Whole

@@ -66,7 +66,8 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkingSet:
-    """A working set of about `size_bytes` in whole windows, laid out in `region` and linked for a pointer chase."""
+    """A working set of about `size_bytes`, rounded to a whole number of timed loads' lines, laid out at random in
+    `region` and linked for a pointer chase."""
 
     def __init__(self, context: Context, region: Region, size_bytes: float) -> None:
         layout = lay(region, size_bytes, context.fresh_rng())

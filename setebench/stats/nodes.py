@@ -40,7 +40,8 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spread(values: Numbers) -> Spread:
-    """Return centre and spread of finite values, shape (n,), n >= 1; the spread is 0 if more than half are equal."""
+    """Return a robust mean and standard deviation of `values`, finite, shape (n,), n >= 1: values far from the median
+    weigh little. The deviation is 0 if more than half of the values are equal."""
     middle = float(np.median(values))
     deviations = np.abs(values - middle)
     unit = float(np.median(deviations))

@@ -172,8 +172,9 @@ class Bursts:
 
     def placements(self, states: NDArray[np.str_], part: int = 0) -> dict[Base, NDArray[np.int64]]:
         """Return for each base (line, evictors, flushed line, prefetched line, chain and so on) its addresses, shape
-        (repetitions,). `states` has the line's state by repetition; an odd `part` uses other pages than an
-        even one. Pages change by repetition, so that evictions don't add up in the line's sets of outer caches."""
+        (repetitions,). `states` has the line's state in each repetition, of `STATES`. Pages are drawn anew for each, so
+        that evictions don't add up in the same sets of outer caches; odd numbers `part` draw from other pages than even
+        ones."""
         pages = np.array([self.base(1, part) for _ in states])
         chain = self.base(1, part) + 5 * self.size
         self.context.machine.link(self.region, np.array([chain]))

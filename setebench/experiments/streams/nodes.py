@@ -18,9 +18,10 @@ Question = Callable[[Context, tuple[int, ...], int], Iterator[Finding]]
 
 
 def matrix(context: Context, question: Question, failed: str, unit: str) -> Iterator[Finding]:
-    """Measure with the CPUs of one NUMA node and the memory of another, each pair in turn; yield findings, both numbers
-    added to their parameters (none for a single node, or if memory can't be bound). `question` measures a pair, by a
-    context, the CPUs and the number of pairs. If it fails, the parameter `failed` (in `unit`) is unresolved."""
+    """Measure with the CPUs of each NUMA node and the memory of each, pair by pair, and yield the findings, with both
+    nodes' numbers added to their parameters; nothing if there is one node only, or memory can't be bound. `question`
+    measures one pair: it gets a context whose memory is that node's, the CPUs and the number of pairs. If it can't, the
+    parameter `failed` (in `unit`) is unresolved."""
     facts = context.machine.facts
     homes = {node.number: tuple(cpu for cpu in facts.cpus if cpu in node.cpus) for node in facts.nodes}
     pairs = [(home, memory) for home, memory in product(homes, homes) if homes[home]]

@@ -66,7 +66,8 @@ class Round(NamedTuple):
 class Stream:
     """A kernel on some CPUs (`case`) over a data set in one level. Each thread has `blocks` blocks, with `array_bytes`
     bytes of each array of the kernel; a sample streams over a block `passes` times. `rounds` has results by form of the
-    loop (True: rolled). A `shared` level has its own clock: only GB/s count, by the slowest thread."""
+    loop (True: rolled). A `shared` level doesn't run on the core's clock, so that bytes a cycle mean nothing there: its
+    rate is in GB/s, by the time of the slowest thread."""
 
     case: Case
     level: str
