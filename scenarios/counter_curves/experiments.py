@@ -60,7 +60,7 @@ class Params:
 
     @property
     def spacing_lines(self) -> int:
-        """Lines from the begin of a stream to that of the next: streams that are whole pages apart share cache sets."""
+        """Lines from the start of a stream to that of the next: not whole pages, which would share cache sets."""
         return self.rounds + STREAMS + 1
 
     def quicker(self) -> Params:

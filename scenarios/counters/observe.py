@@ -68,7 +68,8 @@ class Evidence:
         return step < ((further[0] if level == "memory" and len(further) > 1 else second) + memory) / 2
 
     def events(self, role: str, name: str) -> Numbers:
-        """Return `role`'s events per piece of the workload `name`, shape (complete epochs,); empty if not counted."""
+        """Return how many events of `role` (such as "l1d_fill") one step of the workload `name` causes, one number for
+        each round in which all was counted; empty if nothing was."""
         return self._slopes(role, name, 0)
 
     def cycles(self, role: str, name: str) -> Numbers:

@@ -73,8 +73,9 @@ def cpu_pairs(context: Context) -> list[Pair]:
 
 
 def further_cpu(cycles: Mapping[Pair, float], reader: int, owner: int) -> int | None:
-    """Return a CPU that may hold the owner's line as well without delivering it, as the nearest holder does: the one
-    whose lines take the reader longest, by `cycles` of pairs (reader, owner). None if the owner's take longer."""
+    """Return a CPU that can share the owner's line and won't be the one to deliver it, if the holder nearest to the
+    reader delivers: the CPU whose lines take the reader longest, by `cycles` of pairs (reader, owner). Return None if
+    the owner's own lines take the reader longest."""
     others = [pair for pair in cycles if pair[0] == reader and pair[1] != owner]
     furthest = max(others, key=lambda pair: cycles[pair], default=None)
     return None if furthest is None or cycles[furthest] < cycles[reader, owner] - PARAMS.same_cycles else furthest[1]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """How bursts are timed and when jumps count. A unit is the time that a miss takes longer than a hit."""
+    """Tunables of how bursts are timed, and of how far their time must rise to count as a jump. Where a value is in
+    units, a unit is the extra time that a miss takes over a hit."""
 
     most: int = 256  # requests of a burst at most; no published miss queue of a core is larger
     epochs: int = 3  # epochs in which each jump gets votes; all searches take turns

@@ -154,8 +154,8 @@ def _answer(report: Report, parameter: str, value: Value, method: str) -> None:
 
 
 def ask_kinds(asker: Asker, report: Report, accesses: Sequence[Access], lines: Sequence[int]) -> None:
-    """Repeat the accesses with each other kind in place of loads, and report the kinds that also cause all `lines` to
-    be prefetched. They are unresolved unless all samples of a kind, but for the least and the largest, agree."""
+    """Repeat the accesses as stores and as software prefetches in place of loads, and report the kinds that also cause
+    all `lines` to be prefetched. A kind whose samples don't agree, its least and largest left out, leaves all open."""
     hints, found = asker.trials.context.machine.facts.prefetch_hints, ["load"]
     kinds: dict[str, Kind] = {"store": "store", **({"prefetch": "t0" if "t0" in hints else "t1"} if hints else {})}
     for word, kind in kinds.items():
@@ -259,9 +259,9 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
 
 
 def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
-    """Report by which low bits of their addresses the prefetcher distinguishes instructions. The last access of `sign`,
-    accesses that make a line come, is made by an instruction whose address differs in one bit (and in a far one, so
-    that the two don't overlap): if the line stays away, that bit counts."""
+    """Report by which low bits of their addresses the prefetcher distinguishes instructions. The accesses of `sign`,
+    all by one instruction, make a line come. For each bit, another instruction makes the last of them, whose address
+    differs in that bit and in a high one (so that code doesn't overlap): if the line stays away, the bit counts."""
     *early, last = sign.accesses
 
     def other(flip: int) -> Answer:

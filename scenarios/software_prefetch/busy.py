@@ -87,9 +87,10 @@ def blocks(means: tuple[float, float, float], work: float, memory: float, params
 
 
 def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
-    """Yield whether prefetches stall or are dropped when too many are in flight; stalls decide nothing if prefetches
-    are `blocking`, as each then waits for the one before. A burst of prefetches to lines in memory (or in L1) is
-    followed by a load of one of the last lines; as a control, other lines are prefetched."""
+    """Yield whether prefetches stall or are dropped when too many are in flight. A burst of prefetches is followed by a
+    load of one of its last lines. Prefetches stall if a burst to lines in memory takes longer than one to lines in L1,
+    which isn't asked if they are `blocking` (each waits for the one before). They are dropped if the load is as slow as
+    behind a burst to other lines."""
     trials.context.progress("more prefetches than can be in flight")
     states = (LOADED, FLUSHED, "idle")
     rounds = range(2 * trials.params.bursts)

@@ -135,8 +135,9 @@ def bases_of(cpu: int) -> tuple[Base, Base]:
 
 
 def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_bytes: float) -> None:
-    """Time all streams in rounds until the budget is spent, and add the results to their `rounds`. Caches are settled
-    after `last_bytes` bytes of a stream. Raises `UnsupportedError` if memory is too small."""
+    """Time all streams in rounds until the budget is spent, and add the results to their `rounds`. Streams in memory
+    first run untimed over `last_bytes` bytes if another left lines of another kind in the caches. Raises
+    `UnsupportedError` if memory is too small for the arrays."""
     sizes: dict[int, int] = {}
     for each in streams:
         sizes |= {cpu: max(each.blocks * each.spacing, sizes.get(cpu, 0)) for cpu in each.case.cpus}

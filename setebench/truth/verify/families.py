@@ -12,8 +12,8 @@ from setebench.probe import Base, Probe
 from setebench.probe.notation import render
 
 PAGE, HUGE = 4096, 2 << 20
-HERE, THERE, TARGET, RING = Base("p"), Base("q"), Base("t"), Base("r")
-"""A random place, another one, the line whose level is measured, and where a ring begins; new ones in every
+HERE, THERE, TARGET, CHASED = Base("p"), Base("q"), Base("t"), Base("r")
+"""A random place, another one, the line whose level is measured, and where a chase begins; new ones in every
 repetition."""
 
 FAR = 3 * PAGE // 4
@@ -32,7 +32,7 @@ class Params:
     reach: int = 24  # accesses of a run, and lines ahead of it: the largest published distance is about 20
     most_conflicts: int = 40  # lines that share a set; more ways than caches have
     most_burst: int = 96  # accesses at once; more than published miss queues hold
-    most_ring: int = 1 << 16  # lines; a chase over more takes longer than it is worth
+    most_chased: int = 1 << 16  # lines; a chase over more takes longer than it is worth
     paced: float = 0.6  # part of the patterns whose accesses wait for each other: misses at once use up the entries
     pace: float = 1.2  # memory latencies from one of these to the next: what it brings has come
     deep: tuple[float, ...] = (0.1, 0.2, 0.45)  # of evictions that fill level 1, 2, 3 alone; others are of any size
@@ -61,25 +61,25 @@ class Surroundings:
         return PAGE // self.line
 
     @property
-    def most_ring(self) -> int:
+    def most_chased(self) -> int:
         """Lines of the largest working set."""
-        return min(2 * self.cache_lines[-1], PARAMS.most_ring)
+        return min(2 * self.cache_lines[-1], PARAMS.most_chased)
 
 
 @dataclass(frozen=True)
 class Trial:
     """A probe and what is read from it: which level serves each of `targets` (bytes from HERE), loaded on its own after
     `probe`, in repetitions of its own; without targets how long interval 0 of `probe` takes, in cycles for each of
-    `units`. `ring` are the lines, on `ring_pages` pages, of a cycle that lies at HERE, or that is chased before targets
-    are loaded, then all in one repetition; `bytes` are those of arrays that the probe streams through."""
+    `units`. `chased` is how many lines, on `chased_pages` pages, a cycle has that lies at HERE, or is chased before
+    targets are loaded, then all in one repetition; `bytes` are those of arrays that the probe streams through."""
 
     family: str
     probe: Probe
     targets: tuple[int, ...] = ()
     units: int = 1
     page_size: int = PAGE
-    ring: int = 0
-    ring_pages: int = 0
+    chased: int = 0
+    chased_pages: int = 0
     bytes: int = 0
 
     @property
@@ -88,9 +88,9 @@ class Trial:
         for certain, in the same place and repetition: another interval behind the loads of targets."""
         if not self.targets:
             return self.probe
-        if not self.ring:
+        if not self.chased:
             return self.probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
-        probe, lines = self.probe.chase(RING, self.ring).fence(), [HERE + each for each in self.targets]
+        probe, lines = self.probe.chase(CHASED, self.chased).fence(), [HERE + each for each in self.targets]
         for line in lines:  # a flush of another line brings its page's translation, and trains nothing
             probe = probe.flush(HERE + line.offset // PAGE * PAGE + FAR).fence()
         for interval, line in enumerate(lines * 2):
@@ -99,9 +99,9 @@ class Trial:
 
     def shown(self, target: int = 0) -> str:
         """What is timed, of one of the targets, in the pattern notation."""
-        ring = f"  # a cycle of {self.ring} random lines on {self.ring_pages} pages" if self.ring else ""
+        chase = f"  # a cycle of {self.chased} random lines on {self.chased_pages} pages" if self.chased else ""
         where = f"  # line p+{self.targets[target]}" if self.targets else ""
-        return render(self.timed).strip().replace("\n", "; ") + where + ring
+        return render(self.timed).strip().replace("\n", "; ") + where + chase
 
 
 def _whole(rng: np.random.Generator, low: float, high: float) -> int:
@@ -175,21 +175,21 @@ def conflicts(rng: np.random.Generator, around: Surroundings) -> Trial:
 
 
 def evictions(rng: np.random.Generator, around: Surroundings) -> Trial:
-    """Lines used, then a random ring of as many lines as fit one of the levels, and then where the lines are."""
+    """Lines used, then a random chase over as many lines as fit one of the levels, and then where the lines are."""
     full = [8.0, *(PARAMS.full * lines for lines in around.cache_lines[:-1])]
     rest = [max(PARAMS.rest * most, PARAMS.span * low) for low, most in zip(full, around.cache_lines, strict=True)]
     room = [PARAMS.most * lines for lines in around.cache_lines]
     spans = [each for each in zip(full, rest, room, PARAMS.deep, strict=False) if each[1] < each[2]]
-    spans.append((16.0, around.most_ring, 0.0, 1.0 - sum(PARAMS.deep)))
+    spans.append((16.0, around.most_chased, 0.0, 1.0 - sum(PARAMS.deep)))
     lows, highs, _, parts = np.array(spans).T
     level = rng.choice(len(parts), p=parts / parts.sum())
-    lines = min(_whole(rng, lows[level], highs[level]), around.most_ring)
+    lines = min(_whole(rng, lows[level], highs[level]), around.most_chased)
     within = rng.integers(0, around.lines_per_page // 2, PARAMS.kept) * around.line
     targets = tuple(page * PAGE + int(at) for page, at in enumerate(within))
     probe = Probe()
     for target in targets * 2:
         probe = probe.load(HERE + target).fence()
-    return Trial("evictions", probe, targets, ring=lines, ring_pages=lines)
+    return Trial("evictions", probe, targets, chased=lines, chased_pages=lines)
 
 
 # -- how long something takes -------------------------------------------------------------------------------------
@@ -198,12 +198,12 @@ def evictions(rng: np.random.Generator, around: Surroundings) -> Trial:
 def chases(rng: np.random.Generator, around: Surroundings) -> Trial:
     """A cyclic chase over a random working set, placed at random on few or many pages, on small or large pages."""
     page_size = HUGE if HUGE in around.facts.page_sizes and rng.random() < 0.4 else PAGE
-    lines = _whole(rng, 8, around.most_ring)
+    lines = _whole(rng, 8, around.most_chased)
     dense = _whole(rng, 1, page_size // around.line / 2)
     steps = min(lines, 1024)
     probe = Probe().chase(HERE, lines).fence().start().chase(HERE, steps).stop()
     pages = max(-(-lines // dense), 1)
-    return Trial("chases", probe, units=steps, page_size=page_size, ring=lines, ring_pages=pages)
+    return Trial("chases", probe, units=steps, page_size=page_size, chased=lines, chased_pages=pages)
 
 
 def bursts(rng: np.random.Generator, around: Surroundings) -> Trial:
@@ -231,7 +231,7 @@ def streams(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     if not kernels:
         return None
     kernel = str(rng.choice(kernels))
-    size = max(_whole(rng, 2048, around.most_ring * around.line) // PAGE, 1) * PAGE
+    size = max(_whole(rng, 2048, around.most_chased * around.line) // PAGE, 1) * PAGE
     width = int(rng.choice(around.facts.access_sizes))
     probe = Probe().stream(HERE, kernel, size, width).fence().start().stream(HERE, kernel, size, width).stop()
     return Trial("streams", probe, units=max(size // around.line, 1), bytes=4 * size + PAGE)

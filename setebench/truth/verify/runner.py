@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.machine import Machine, Region
 from setebench.probe import Base, Probe
-from setebench.truth.verify.families import HERE, PAGE, RING, SPAN, TARGET, THERE, Surroundings, Trial
+from setebench.truth.verify.families import CHASED, HERE, PAGE, SPAN, TARGET, THERE, Surroundings, Trial
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Params:
     chain: int = 4000  # chained additions that give cycles per tick
     controls: int = 64  # loads of each kind of control
     repetitions: tuple[int, int] = (16, 256)  # the fewest and the most of a line
-    around: int = 16  # repetitions where a ring is chased on a clock that needs few
-    rings: int = 4  # of a trial
+    around: int = 16  # repetitions where lines are chased on a clock that needs few
+    chases: int = 4  # random ones of a trial
     exact: int = 48  # repetitions on a clock without steps and noise: what prefetchers learn shows in as many
     apart: float = 4.0  # standard errors of a line's mean between the first two levels: how sure a level is to be
     region_bytes: int = 32 << 20
     timed: tuple[int, int] = (8, 2)  # repetitions of a time, and of one that is long: many steps are a mean already
-    long: int = 4096  # lines of a ring, or units
+    long: int = 4096  # lines of a chase, or units
 
 
 PARAMS = Params()
@@ -99,7 +99,7 @@ class Runner:
         return self._machine.run(probe, places, cpu=self._machine.facts.own_cpu, warmup=1)[:, 0]
 
     def _region(self, page_size: int, use: str = "places") -> Region:
-        """Memory for places, for rings that must not hold a place, or for streams. Streams compute with what is there,
+        """Memory for places, for chases that must not hold a place, or for streams. Streams compute with what is there,
         and a pointer read as a number is a subnormal one, for which each operation takes a hundred cycles longer."""
         size = page_size if page_size in self._machine.facts.page_sizes else PAGE
         if (use, size) not in self._regions:
@@ -114,7 +114,7 @@ class Runner:
         return {HERE: region.address + first * SPAN, THERE: region.address + (half + second) * SPAN}
 
     def _levels(self, trial: Trial) -> Cycles:
-        if trial.ring:
+        if trial.chased:
             return self._kept(trial)
         count = self.repetitions * len(trial.targets)
         places = self._places(self._region(trial.page_size), count)
@@ -124,13 +124,15 @@ class Runner:
         return self._latencies([ticks[which[1:] == index] for index in range(len(trial.targets))], hits)
 
     def _kept(self, trial: Trial) -> Cycles:
-        """The same where all targets are timed in each repetition, which takes long for its ring: of several rings, as
+        """The same where all targets are timed in each repetition, which takes long for its chase: of several, as
         what one evicts depends on which lines it has."""
-        count = -(-(PARAMS.around if self._exact else self.repetitions) // PARAMS.rings)
+        count = -(-(PARAMS.around if self._exact else self.repetitions) // PARAMS.chases)
         parts, own_cpu = [], self._machine.facts.own_cpu
-        for _ in range(PARAMS.rings):
+        for _ in range(PARAMS.chases):
             places = self._places(self._region(trial.page_size), count)
-            places[RING] = np.full(count + 1, self._ring(trial.ring, trial.ring_pages, self._region(PAGE, "rings")))
+            places[CHASED] = np.full(
+                count + 1, self._chase(trial.chased, trial.chased_pages, self._region(PAGE, "chases"))
+            )
             parts.append(self._machine.run(trial.timed, places, cpu=own_cpu, warmup=1))
         ticks, targets = np.concatenate(parts).T, len(trial.targets)
         return self._latencies(ticks[:targets], ticks[targets:].ravel())
@@ -142,10 +144,10 @@ class Runner:
 
     def _time(self, trial: Trial) -> Cycles:
         region = self._region(trial.page_size, "streams" if trial.bytes else "places")
-        repetitions = PARAMS.timed[max(trial.ring, trial.units) > PARAMS.long]
+        repetitions = PARAMS.timed[max(trial.chased, trial.units) > PARAMS.long]
         places = self._places(region, repetitions)
-        if trial.ring:
-            places[HERE] = np.full(repetitions + 1, self._ring(trial.ring, trial.ring_pages, region))
+        if trial.chased:
+            places[HERE] = np.full(repetitions + 1, self._chase(trial.chased, trial.chased_pages, region))
         if trial.bytes:  # two stretches that do not touch, always the same, so that later repetitions find what fits
             if 2 * trial.bytes + PAGE > region.size:
                 raise UnsupportedError("arrays larger than the memory that trials have")
@@ -154,7 +156,7 @@ class Runner:
         ticks = mean(self._run(trial.probe, places), self._step) - self._empty
         return (max(ticks * self._cycles_per_tick, 0.5) / trial.units,)
 
-    def _ring(self, lines: int, pages: int, region: Region) -> int:
+    def _chase(self, lines: int, pages: int, region: Region) -> int:
         """Link so many random lines on so many random pages into a cycle in random order; where it starts. Each page
         has as many of them as any other."""
         line = self._around.line
