@@ -73,6 +73,8 @@ def named(fit: Fit) -> dict[str, Report]:
         if like and like.findings["present"].reason == EITHER:
             report.open("present", EITHER)
         if like and like.findings["present"].value is None and (fit.explains or like.identity in fit.model):
+            if like.identity not in fit.model and _would_show(fit, like.identity, fit.params.usual_triggers):
+                continue  # it may be there, but starts too late to bring the first lines
             for key in {*report.findings, *(("trained_by",) if report.findings["present"].value else ())} & LINES:
                 report.open(key, HIDDEN)
     return reports
@@ -93,7 +95,7 @@ def _family(fit: Fit, name: str) -> Report:
     elif there:
         report.add("present", True)
         _rules(fit, name, report)
-    elif _would_show(fit, name):
+    elif _would_show(fit, name, None if name.endswith("stream") else fit.params.usual_triggers):
         report.add("present", False, outcome=Outcome.ABSENT)
     else:
         report.open("present", HIDDEN)
@@ -118,12 +120,11 @@ def _at_either_level(fit: Fit, name: str) -> bool:
     return fit.total({**without(fit.model, name), like: moved}) <= fit.as_good
 
 
-def _would_show(fit: Fit, name: str) -> bool:
-    """Whether the family, with any rules known from CPUs, would prefetch lines, besides those that others bring, that
-    were not prefetched: then it is absent."""
+def _would_show(fit: Fit, name: str, most: int | None) -> bool:
+    """Whether the family, with any rules known from CPUs and one of the first `most` triggers (None: any), would
+    prefetch lines, besides those that others bring, that were not prefetched: then it is absent."""
     space, params = SPACES[name], fit.params
-    triggers = space.get("trigger", (1,))[: None if name.endswith("stream") else params.usual_triggers]
-    for trigger, fills in product(triggers, space["fills"]):
+    for trigger, fills in product(space.get("trigger", (1,))[:most], space["fills"]):
         rules = {**first_rules(name), BY_PREFETCHER: 0, "trigger": trigger, "fills": fills, "directions": "up"}
         model = {**fit.model, name: rules}
         new = ((seen, fit.brought(seen, model) & ~fit.brought(seen, fit.model)) for seen in fit.ordered)
