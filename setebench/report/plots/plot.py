@@ -81,10 +81,10 @@ def literal(text: str) -> str:
     return visible(text).replace("$", r"\$")
 
 
-def shown(evidence: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """That part of the evidence. Raises `SetebenchError` where nothing in it could be drawn."""
+def shown(evidence: Mapping[str, Any], name: str, key: str = "") -> dict[str, Any]:
+    """That part of the evidence. Raises `SetebenchError` where nothing in it, or below `key`, could be drawn."""
     found = store.part(evidence, name)
-    if not any(found.values()):
+    if not (found.get(key) if key else any(found.values())):
         raise SetebenchError(f"there is nothing to plot: the evidence holds no {name.replace('_', ' ')}")
     return found
 
@@ -96,7 +96,7 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     is missing); `boundaries_bytes`, where one level ends and the next begins; `levels`, the latency of each in cycles.
     Raises `SetebenchError` where there is no point to draw.
     """
-    sweep = shown(evidence, "sweep")
+    sweep = shown(evidence, "sweep", "size_bytes")
     sizes, values = sweep["size_bytes"], sweep["cycles"]
     rows = zip(sizes, values, *(sweep.get(end) or values for end in ("low", "high")), strict=True)
     points = [(size, value, low or value, high or value) for size, value, low, high in rows if value]
@@ -184,7 +184,7 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
     """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it, over the data set of a thread.
 
     Raises `SetebenchError` where nothing was measured."""
-    sweeps = [sweep for sweep in shown(evidence, "bandwidth")["sweeps"] if sweep["size_bytes"]]
+    sweeps = [sweep for sweep in shown(evidence, "bandwidth", "sweeps")["sweeps"] if sweep["size_bytes"]]
     figure, axes = new_figure(
         "Program bandwidth of all threads together", "data set of a thread (bytes, log scale)", "GB/s (log scale)"
     )
@@ -208,7 +208,7 @@ def loaded_latency_figure(evidence: Mapping[str, Any]) -> Figure:
     """Latency over bandwidth, one series per number of loading threads, from `evidence["loaded_latency"]`.
 
     Raises `SetebenchError` where no load point was measured."""
-    found = shown(evidence, "loaded_latency")
+    found = shown(evidence, "loaded_latency", "points")
     points = found["points"]
     figure, axes = new_figure(
         "Memory latency under load", "memory bandwidth, lines read (GB/s)", "latency of a load (ns)"
