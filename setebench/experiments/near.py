@@ -47,9 +47,7 @@ class NearParams:
     apart_seconds: float = 0.08  # wait between two rounds, about the length of a co-runner's time slice
     bias_cycles: float = 3.0  # systematic error of a sample in cycles, from the bracket
     alone: float = 1.02  # passes count if level 1 took at most so many times the sweep's latency at the same time
-    further: float = (
-        2.5  # rises to come over the next one: 1 / (sqrt(2) - 1) if the share left in level 1 is as 1 / pages
-    )
+    further: float = 2.5  # rises to come, over the next one: sqrt(2) + 1 if level 1 keeps a share as 1 / pages
     overlap: float = 0.3  # part of a TLB miss that a load from level 2 may hide, but one from level 1 doesn't
     near: tuple[float, float] = (0.75, 1.3)  # least and largest ratio of level 2's latency to the sweep's
 
